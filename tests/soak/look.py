@@ -44,7 +44,7 @@ INSIDE = (
 )
 PATTERNS = "/dev/shm/soak-patterns"
 # Where each that belongs to a Spark is kept, and where the SSH server of a worker's container has its own.
-KEPT = re.compile(r"/dgx-spark-speculative/(pair|proxy/keys)/|^/proc/\d+/root/run/[^/]+/ssh_host_ed25519_key$")
+KEPT = re.compile(r"/dgx-spark-speculative/(cluster|proxy/keys)/|^/proc/\d+/root/run/[^/]+/ssh_host_ed25519_key$")
 # What a run has on a Spark, and nothing should be left of.
 OF_A_RUN = re.compile(r"ansible|AnsiballZ|dgx-spark-speculative/jobs/|soak-hog")
 

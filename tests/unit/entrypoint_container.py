@@ -27,9 +27,9 @@ import ctypes, importlib, json, pathlib, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 sys.path.insert(0, sys.argv[1])
 directory = pathlib.Path(sys.argv[2])
-cluster, verbs = (importlib.import_module(f"server.{name}") for name in ("cluster", "verbs"))
-cluster.KEYS, cluster.RUN = directory / "pair", directory / "run"
-verbs.CLASS, verbs.NODES = directory / "verbs", directory / "nodes"
+cluster, rdma = (importlib.import_module(f"server.{name}") for name in ("cluster", "rdma"))
+cluster.KEYS, cluster.RUN = directory / "cluster", directory / "run"
+rdma.CLASS, rdma.NODES = directory / "verbs", directory / "nodes"
 for name, value in json.loads(sys.argv[3]).items():
     module, _, constant = name.partition(".")
     setattr(importlib.import_module(f"server.{module}"), constant, value)

@@ -54,7 +54,7 @@ PLAY = """
 def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
     """What each host hands out at the end, by its name."""
     deployment = {"image": "release:1", "state_directory": f"{directory}/{{{{ inventory_hostname }}}}"}
-    given = {"entries": entries, "shown": shown, "deployment": deployment, "trtllm_container_image": "release:1"}
+    given = {"entries": entries, "shown": shown, "deployment_settings": deployment, "trtllm_container_image": "release:1"}
     inventory = {"sparks": {"hosts": hosts, "vars": given}}
     (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     done = plays.run(directory, yaml.safe_load(PLAY)[0], hosts=str(directory / "hosts.yml"))
@@ -82,7 +82,7 @@ def public(directory: Path, name: str) -> str:
 
 def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
     shown = "{{ __spark_network_keys | combine({'key': spark_network_facts.key_file}) }}"
-    found = play(tmp_path, chain(3), shown, "trust")
+    found = play(tmp_path, chain(3), shown, "ssh_keys")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3
     assert [found[name]["connection"].get("worker") for name in keys] == ["spark-2", "spark-3", None]
@@ -90,7 +90,7 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
         (copies,) = (one for one in found[name]["copies"] if one["name"] == "authorized_keys")
         assert copies["content"].endswith(f" {keys[before]}\n")
         # Only the head starts ranks.
-        let_in = (tmp_path / name / "pair/authorized_keys").read_text(encoding="ascii")
+        let_in = (tmp_path / name / "cluster/authorized_keys").read_text(encoding="ascii")
         assert let_in.endswith(f" {keys['spark-1']}\n")
     middle = (tmp_path / "spark-2/cluster/known_hosts").read_text(encoding="ascii")
     assert middle == "".join(f"[10.0.{rail}.3]:2234 {keys['spark-3']}\n" for rail in (0, 1))
@@ -105,7 +105,7 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
 
 def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) -> None:
     shown = "{{ spark_network_keys_fingerprint }}"
-    made = play(tmp_path, chain(2), shown, "trust")
+    made = play(tmp_path, chain(2), shown, "ssh_keys")
     keys = {name: public(tmp_path, name) for name in ("spark-1", "spark-2")}
     private = tmp_path / "spark-2/cluster/ssh_host_ed25519_key"
     private.chmod(0o644)
@@ -114,13 +114,13 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
         mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
         mine["trusted"] = trusted_digest(tmp_path / name / "cluster")
         values["spark_network_facts"] = {**mine, "key_file": KEY_FILE}
-    assert play(tmp_path, hosts, shown, "trust") == made
+    assert play(tmp_path, hosts, shown, "ssh_keys") == made
     assert private.stat().st_mode & 0o777 == 0o600
     assert public(tmp_path, "spark-2") == keys["spark-2"]
 
 
 @pytest.mark.parametrize(
-    "entries", [("preflight", "compare", "main", "trust", "trtllm_container/ssh_image"), ("main",)]
+    "entries", [("preflight", "compare", "main", "ssh_keys", "trtllm_container/ssh_image"), ("main",)]
 )
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
     names = ("rails", "copy_source")

@@ -105,7 +105,7 @@ def test_what_becomes_of_the_image_is_said(
     assert [word for word in words if word not in said.text] == [], said.text
 
 
-@pytest.mark.parametrize("entry", ["back", "start"])
+@pytest.mark.parametrize("entry", ["rollback", "start"])
 def test_another_format_is_refused(check: t.Callable[..., Said], entry: str) -> None:
     said = check("speculative_serve", entry, labels={FORMAT: ""})
     assert "mine was deployed by an unreleased state of this collection." in said.text

@@ -20,7 +20,7 @@ READ = (
         "api_proxy_expose",
         "api_proxy_upstream",
     ),
-    "(deployment | default({})).endpoint | default('')",
+    "(deployment_settings | default({})).endpoint | default('')",
 )
 ROLES = ("docker_permissions", "api_proxy")
 

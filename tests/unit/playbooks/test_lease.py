@@ -105,13 +105,13 @@ def test_playbooks_have_the_guard_before_their_modules() -> None:
     assert said == []
 
 
-@pytest.mark.parametrize("name", ["recipe", "previous"])
+@pytest.mark.parametrize("name", ["deploy", "rollback"])
 def test_who_has_lost_it_says_so_before_anything_else(name: str) -> None:
     rescue = next(task["rescue"] for task in tasks(ROOT / f"playbooks/tasks/{name}.yml") if "rescue" in task)
-    assert rescue[0]["ansible.builtin.include_tasks"] == "failed.yml"
+    assert rescue[0]["ansible.builtin.include_tasks"] == "diagnose_failure.yml"
     checked, why = tasks(ROOT / "playbooks/tasks/diagnose_failure.yml")
     assert checked[LEASE] == {"state": "confirmed"}
-    assert why["dgx_spark.speculative.deployment_diagnosis"]["fails"] is True
+    assert why["dgx_spark.speculative.deployment_diagnosis"]["always_fail"] is True
 
 
 def test_what_writes_to_a_spark_writes_nothing_then(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_what_serves_takes_it_before_it_looks_at_what_others_change() -> None:
     machine = tasks(ROOT / "playbooks/tasks/inspect_machine.yml")
     assert takes(machine[-1])
     assert "not look_only | default(false)" in machine[-1]["when"]
-    for name in ("look_and_plan", "previous"):
+    for name in ("preflight_and_plan", "rollback"):
         included = [task.get("ansible.builtin.import_tasks") for task in tasks(ROOT / f"playbooks/tasks/{name}.yml")]
-        before = included[: included.index("machine.yml")]
+        before = included[: included.index("inspect_machine.yml")]
         assert before == [None] * len(before)
 
 

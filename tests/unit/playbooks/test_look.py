@@ -34,13 +34,13 @@ PLAY = """
   tasks:
     - ansible.builtin.set_fact: {deployment_problems: [], deployment_failed_checks: []}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
-      vars: {section: {part: docker, name: one, role: part, tasks: docker, of: all}}
+      vars: {check: {key: docker, name: one, role: part, tasks: docker, of: all}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
-      vars: {section: {part: cable, name: two, role: part, tasks: cable, of: joined, needs: [everybody]}}
+      vars: {check: {key: cable, name: two, role: part, tasks: cable, of: cluster, needs: [all_hosts]}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
-      vars: {section: {part: pair, name: pair, role: part, tasks: pair, of: joined, needs: [docker, cable]}}
+      vars: {check: {key: cluster, name: cluster, role: part, tasks: cluster, of: cluster, needs: [docker, cable]}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
-      vars: {section: {part: image, name: three, role: part, tasks: image, of: all, needs: [docker]}}
+      vars: {check: {key: image, name: three, role: part, tasks: image, of: all, needs: [docker]}}
     - ansible.builtin.copy:
         content: "{{ {'problems': deployment_problems, 'missing': deployment_failed_checks} | to_json }}"
         dest: "{{ playbook_dir }}/{{ inventory_hostname }}.json"
@@ -50,10 +50,10 @@ PLAY = """
 
 def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """What two hosts remember."""
-    section = (ROOT / "playbooks/tasks/preflight_check.yml").read_text(encoding="utf-8")
+    check = (ROOT / "playbooks/tasks/preflight_check.yml").read_text(encoding="utf-8")
     # The roles of the test in place of the collection's.
-    text = section.replace("dgx_spark.speculative.{{ section.role }}", "{{ section.role }}")
-    (tmp_path / "section.yml").write_text(text, encoding="utf-8")
+    text = check.replace("dgx_spark.speculative.{{ check.role }}", "{{ check.role }}")
+    (tmp_path / "preflight_check.yml").write_text(text, encoding="utf-8")
     tasks = tmp_path / "roles/part/tasks"
     tasks.mkdir(parents=True)
     for part in ("docker", "cable", "cluster", "image"):
@@ -61,7 +61,7 @@ def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] 
     every = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
     given = {name: every[name] for name in ("deployment_hosts", "deployment_failed_checks_for")}
     known = {**given, "fails": fails, "refers": [*refers], "deployment_settings": {"expose": "local"}}
-    play = {**yaml.safe_load(PLAY % (("section.yml",) * 4))[0], "vars": known}
+    play = {**yaml.safe_load(PLAY % (("preflight_check.yml",) * 4))[0], "vars": known}
     done = plays.run(tmp_path, play, hosts="a,b,")
     assert done.returncode == 0, done.stdout + done.stderr
     return {name: json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in "ab"}
@@ -91,7 +91,7 @@ def test_what_goes_wrong_keeps_no_other_part_from_looking(tmp_path: Path) -> Non
     assert found["b"]["problems"] == ["b: image of b"]
 
 
-@pytest.mark.parametrize("late", ["proxied"])
+@pytest.mark.parametrize("late", ["proxy"])
 def test_who_takes_part_is_known_before_the_loop(late: str) -> None:
     """The conditions of a loop are all judged before its first part; a proxy shows in what `image` finds."""
     loops = [task["loop"] for task in yaml.safe_load(LOOK.read_text(encoding="utf-8")) if "loop" in task]

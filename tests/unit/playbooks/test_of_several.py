@@ -50,7 +50,7 @@ def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
 )
 def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, cluster: t.Any, said: str) -> None:
     labels = {"dgx_spark.speculative.rank": "{{ ansible_play_hosts_all.index(inventory_hostname) | string }}"}
-    start = {"labels": labels, "recorded": {"cluster": {**cluster, "rails": []}}, "addresses": []}
+    start = {"labels": labels, "record": {"cluster": {**cluster, "rails": []}}, "addresses": []}
     query = {"node_plan": {"start": {**start, "all_labels": {}}}}
     look = {"dgx_spark.speculative.deployment_plan": query, "register": "found"}
     refuse = {"ansible.builtin.fail": {"msg": "{{ found.refusal }}"}, "when": "found.refusal | length > 0"}

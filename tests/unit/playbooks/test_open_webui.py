@@ -102,7 +102,7 @@ def play(directory: Path, files: t.Iterable[str], hosts: t.Iterable[str], **vari
     """Run task files on each of these hosts, with the variables of the playbooks; return the output as one line."""
     begin = {"name": "Play", "hosts": "all", "gather_facts": False}
     settings = yaml.safe_load((PLAYBOOKS / "group_vars/all.yml").read_text(encoding="utf-8"))
-    known = {name: settings[name] for name in ("deployment", "open_webui")}
+    known = {name: settings[name] for name in ("deployment_settings", "open_webui")}
     tasks = [{"name": file, "ansible.builtin.include_tasks": str(PLAYBOOKS / "tasks" / file)} for file in files]
     done = plays.run(
         directory,

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[3]
 ASKED = {
     "speculative_serve/tasks/check_sudo.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
     "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
-    "speculative_serve/tasks/protect.yml": ("speculative_serve/tasks/preflight.yml", "protect.yml"),
+    "speculative_serve/tasks/protect_ssh.yml": ("speculative_serve/tasks/preflight.yml", "protect_ssh.yml"),
     "engine_container/tasks/firewall.yml": ("engine_container/tasks/preflight.yml", "firewall.yml"),
-    "huggingface_cache/tasks/take_over.yml": ("huggingface_cache/tasks/preflight.yml", "take_over.yml"),
+    "huggingface_cache/tasks/fix_ownership.yml": ("huggingface_cache/tasks/preflight.yml", "fix_ownership.yml"),
 }
 # These run before anything is downloaded: how Docker is reached is the first part of the look, and the network is the
 # first step of a run.

@@ -75,7 +75,7 @@ LOOK = {
 }
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
-UP = ("plan", "render", "run_plan")
+UP = ("plan", "render", "run")
 
 
 def spark(rank: int) -> dict[str, t.Any]:
@@ -204,12 +204,12 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
     place = str(tmp_path / "dgx-spark-speculative")
     here = {"speculative_serve_state_directory": place}
     played = play(
-        ["run_before"], "--check", __speculative_serve_failure={"before": recorded("127.0.0.1", place)}, **here
+        ["run_previous"], "--check", __speculative_serve_failure={"fallback": recorded("127.0.0.1", place)}, **here
     )
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
     played = play(
-        ["run_before"], "--check", __speculative_serve_failure={"before": recorded("192.168.100.10", place)}, **here
+        ["run_previous"], "--check", __speculative_serve_failure={"fallback": recorded("192.168.100.10", place)}, **here
     )
     assert (played.code != 0, played.containers) == (True, [])
     assert "192.168.100.10 on enp1s0f1np1" in played.message
@@ -222,7 +222,7 @@ def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
     assert once_more["when"] == "__speculative_serve_failure.can_retry"
     look, plan, again = once_more["block"]
     # What is planned for what does not run has the programs of this release.
-    assert look["ansible.builtin.include_tasks"] == "look.yml"
+    assert look["ansible.builtin.include_tasks"] == "gather.yml"
     assert plan["ansible.builtin.include_tasks"] == "render.yml"
     assert "when" not in plan
     assert again["ansible.builtin.include_tasks"] == "run.yml"

@@ -148,7 +148,7 @@ def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, token
     server = loading.Loading(tmp_path / "options.yml")
     for number in range(0, len(said), 7):
         server.hear(said[number : number + 7])
-    assert server.kv_cache() == {"tokens": tokens, "spec": 131_168}
+    assert server.kv_cache() == {"tokens": tokens, "planned": 131_168}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, token
 )
 def test_without_a_plan_nothing_was_planned(tmp_path: Path, options: dict[str, t.Any]) -> None:
     (tmp_path / "options.yml").write_text(render(options), encoding="utf-8")
-    assert loading.Loading(tmp_path / "options.yml").kv_cache() == {"tokens": None, "spec": None}
+    assert loading.Loading(tmp_path / "options.yml").kv_cache() == {"tokens": None, "planned": None}
 
 
 def test_a_start_gives_back_and_notes_the_kv_cache(shards: dict[str, Path], tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_start_gives_back_and_notes_the_kv_cache(shards: dict[str, Path], tmp_
     container = Container(tmp_path, f"cat <<'END'\n{said}END\nexec sleep 60")
     try:
         state = container.wait_until(lambda state: (state.get("kv_cache") or {}).get("tokens") == 17_792)
-        assert (state["state"], state["kv_cache"]) == ("loading", {"tokens": 17_792, "spec": 131_168})
+        assert (state["state"], state["kv_cache"]) == ("loading", {"tokens": 17_792, "planned": 131_168})
         assert not cached(shards["target"])
     finally:
         container.end()

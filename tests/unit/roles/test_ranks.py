@@ -460,7 +460,7 @@ import pathlib, sys
 sys.path.insert(0, sys.argv.pop(1))
 from server import cluster
 directory = pathlib.Path(sys.argv.pop(1))
-cluster.RUN, cluster.KEYS = directory / "run", directory / "pair"
+cluster.RUN, cluster.KEYS = directory / "run", directory / "cluster"
 from server import ranks
 ranks.MPIRUN_TIMEOUT_S = float(sys.argv.pop(1))
 ranks.STATE = directory / "state"

@@ -25,7 +25,7 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
     cases: dict[str, t.Any] = {
         f"{case[0]} {n}": ({"failed_result": case[1]}, case[0]) for n, case in enumerate(FAILURES)
     }
-    card = yaml.safe_load((ROLE / "tasks/card.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
+    nic = yaml.safe_load((ROLE / "tasks/nic.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
     tasks = [
         {
             "name": name,
@@ -33,7 +33,7 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
             "vars": {
                 **{f"__spark_network_{key}": value for key, value in given.items()},
                 **({"ansible_failed_result": given["failed_result"]} if given.get("failed_result") else {}),
-                "__spark_network_card": card["ansible.builtin.fail"]["msg"],
+                "__spark_network_nic": nic["ansible.builtin.fail"]["msg"],
                 "name": name,
                 "value": f"{{{{ __spark_network_{which} }}}}",
             },
@@ -55,13 +55,13 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
 SUDO = {"failed": True, "msg": "sudo: a password is required."}
 FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
     (
-        "card",
+        "nic",
         SUDO,
         "spark-1: what is done about a network card that comes late or leaves could not be done (sudo: a password is "
         "required.). If that is sudo, run again with -K; spark_network_start_on_nic=false leaves the unit out.",
     ),
     (
-        "card",
+        "nic",
         None,
         "spark-1: what is done about a network card that comes late or leaves may be half done, because that failed on "
         "another Spark. Run again.",

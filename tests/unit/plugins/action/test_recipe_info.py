@@ -73,4 +73,4 @@ def test_engine_options_that_are_given_are_judged_at_once(tmp_path: Path) -> Non
 
 def test_the_playbook_judges_them_before_it_looks_at_the_spark() -> None:
     tasks = (REPOSITORY / "playbooks/tasks/preflight_and_plan.yml").read_text(encoding="utf-8")
-    assert 0 < tasks.index("speculative_serve_options") < tasks.index("machine.yml")
+    assert 0 < tasks.index("speculative_serve_options") < tasks.index("inspect_machine.yml")

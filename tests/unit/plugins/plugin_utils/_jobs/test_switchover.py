@@ -434,7 +434,7 @@ def test_a_run_whose_lease_is_gone_stops_nothing(
     assert watchers == []
 
 
-@pytest.mark.parametrize("act", ["standby", "finalize"])
+@pytest.mark.parametrize("act", ["to_standby", "finalize"])
 def test_a_run_that_another_one_has_followed_changes_nothing(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], act: str
 ) -> None:

@@ -1007,7 +1007,7 @@ def test_a_left_over_nccl_conf(pair: Pair) -> None:
 @pytest.mark.parametrize("bandwidth_test", ["auto", True])
 def test_one_spark_has_nothing_to_be_joined_with(bandwidth_test: t.Any) -> None:
     found = plan({HEAD: {}}, FabricSpec(bandwidth_test=bandwidth_test))
-    nothing = {"rank": 0, "rails": [], "configure": False, "document": {}, "renderer": "", "ask": {}}
+    nothing = {"rank": 0, "rails": [], "configure": False, "document": {}, "renderer": "", "discover": {}}
     assert found == {"hosts": {HEAD: nothing}, "configure": False, "measure": False, "findings": [], "lines": []}
 
 
