@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is in the serving slot of a Spark, and what was put aside for it."""
+"""What is in the serving slot of a Spark, and the container on standby."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
     }
 
 
-def aside(spark: Spark) -> bool:
+def has_standby(spark: Spark) -> bool:
     return f"{SLOT}-standby" in containers(spark)
 
 
 def loads(spark: Spark) -> bool:
     """Whether the other one is on its way."""
-    return containers(spark).get(SLOT, (False, ""))[0] and aside(spark)
+    return containers(spark).get(SLOT, (False, ""))[0] and has_standby(spark)

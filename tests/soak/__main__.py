@@ -52,8 +52,8 @@ def verdict(directory: Path) -> int:
     for name, times in counted(lines).items():
         took = f"{alone[name][0]:10.0f} s {alone[name][1]:10.0f} s" if name in alone else ""
         print(f"{name:32} {times:5}   {took}")
-    struck = [line["aside"] for line in lines if line["kind"] == "struck"]
-    print(f"\n{sum(struck)} of {len(struck)} runs were struck while something was put aside")
+    struck = [line["standby"] for line in lines if line["kind"] == "struck"]
+    print(f"\n{sum(struck)} of {len(struck)} runs were struck while a container was on standby")
     print(f"\n{len(found)} promises not kept" if found else "\nAll promises kept")
     print("\n".join(map(str, found)))
     return 1 if found else 0

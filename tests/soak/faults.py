@@ -226,9 +226,9 @@ class Scene:
             number = self.luck.randint(8, 70)
             self.until(run, lambda: run.log.read_text(encoding="utf-8").count("\nTASK [") >= number)
         else:
-            self.until(run, lambda: slot.aside(self.head))
+            self.until(run, lambda: slot.has_standby(self.head))
             time.sleep(self.luck.uniform(0, 10))
-        self.tell("struck", aside=slot.aside(self.head))
+        self.tell("struck", standby=slot.has_standby(self.head))
 
     @contextlib.contextmanager
     def spied_on(self) -> t.Iterator[None]:
@@ -455,7 +455,7 @@ def controller_killed_early(scene: Scene) -> t.Iterator[None]:
     with scene.replacing(switched_off=True) as run:
         scene.until(run, lambda: scene.lease() is not None)
         time.sleep(scene.luck.uniform(0, 7))
-        scene.tell("struck", aside=slot.aside(scene.head))
+        scene.tell("struck", standby=slot.has_standby(scene.head))
     yield
 
 
@@ -496,7 +496,7 @@ def orphans(pid: int) -> list[int]:
 
 @fault("work killed")
 def work_killed(scene: Scene) -> t.Iterator[None]:
-    """Also that which waits to bring back what was put aside."""
+    """Also that which waits to restore the container on standby."""
     with scene.replacing() as run:
         scene.until(run, lambda: scene.do(f"pgrep -f '{JOBS}'"))
         time.sleep(scene.luck.uniform(0, 8))

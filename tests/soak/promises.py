@@ -16,7 +16,7 @@ import typing as t
 
 # roles/speculative_serve/files/server/supervisor.py: what it waits before it starts a server again that has ended.
 RESTART_DELAY_S = 5
-# How long a lease outlives its run, and how long nobody has had it when what was put aside is brought back.
+# How long a lease outlives its run, and how long nobody has had it when the container on standby is restored.
 LEASE_S = 45 + 15
 # How long a lease outlives a run that was killed.
 LEASE_ENDS_S = 45

@@ -507,7 +507,7 @@ def test_a_card_that_leaves_again_does_not_end_the_container(tmp_path: Path, mon
 
 def test_a_head_without_a_network_card_waits_for_it(start: Start, listener: Listener, tmp_path: Path) -> None:
     listener.open()
-    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.1)
+    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, rdma__WAIT_S=0.1)
     assert head.wait_for("waiting for the worker")["reason"] == (
         "this Spark has no RDMA device rocep1s0f1: is the cable in, and does 'lspci' show the network card?"
     )
@@ -521,7 +521,7 @@ def test_a_head_that_was_started_before_the_card_was_there_is_started_again(
 ) -> None:
     listener.open()
     rdma_device(tmp_path, "rocep1s0f1")
-    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, rdma__WAIT_S=0.3)
     assert head.process.wait(timeout=WITHIN_S) == rdma.AGAIN
     assert head.state()["reason"] == ("this container was started too early to have rocep1s0f1; it is started again")
 
@@ -654,7 +654,7 @@ def test_a_worker_that_was_started_before_the_card_was_there_is_started_again(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
     rdma_device(tmp_path, "rocep1s0f1")
-    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, rdma__WAIT_S=0.3)
     assert container.process.wait(timeout=WITHIN_S) == rdma.AGAIN
     assert container.state()["state"] == "waiting for the fabric"
 
@@ -664,7 +664,7 @@ def test_a_worker_whose_card_comes_back_as_another_one_is_started_again(
 ) -> None:
     rdma_device(tmp_path, "rocep1s0f1")
     rdma_node(tmp_path)
-    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, rdma__WAIT_S=0.3)
     container.wait_for("ready")
     (tmp_path / "verbs" / "uverbs0" / "dev").write_text("231:196\n", encoding="ascii")
     assert container.process.wait(timeout=WITHIN_S) == rdma.AGAIN

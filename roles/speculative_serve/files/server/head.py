@@ -179,7 +179,7 @@ class Head(Supervisor):
         for peer in self.peers:
             peer.greets = peer.has_news = True
 
-    def look_round(self) -> None:
+    def check_server(self) -> None:
         self.look_at_peers()
         self.look_for_front()
 

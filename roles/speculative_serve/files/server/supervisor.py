@@ -209,7 +209,7 @@ class Supervisor:
         """The server answers for the first time."""
         self.guard.is_ready()
 
-    def check_loading_stall(self) -> None:
+    def check_server(self) -> None:
         """Condemn a server that stands still while it loads and has no watchdog; of a pair one may await another."""
         if self.server is None or self.state.values["state"] != "loading":
             return
@@ -364,7 +364,7 @@ class Supervisor:
             if not ended:
                 if watchdog is not None:
                     self.apply_verdict(watchdog)
-                self.check_loading_stall()
+                self.check_server()
                 if self.condemned is not None:
                     self.keep_evidence(server)
                     break
