@@ -92,7 +92,7 @@ def spec(
     asked = {
         **node_inputs(run),
         "slot": slots.get(run.host) or None,
-        "record": own.get("record"),
+        "record": own.get("latest"),
         "is_verified": own.get("present") is not None,
         "programs": programs,
     }
