@@ -28,7 +28,7 @@ def bundle_path(where: str, host: str, hosts: t.Sequence[str]) -> Path:
 
 
 class ActionModule(ActionBase):
-    """Look for the cause on the host, and bring the evidence to the controller."""
+    """Find the cause on the host, and fetch the bundle to the controller."""
 
     _supports_check_mode = True
 

@@ -72,7 +72,7 @@ def test_status_says_it_to_people_and_to_programs(spark: Spark) -> None:
         assert word in told("Show the status")
 
 
-@pytest.mark.parametrize("play", ["Show the status", "Find out what is wrong", "Show the server's log"])
+@pytest.mark.parametrize("play", ["Show the status", "Diagnose", "Show the server log"])
 def test_who_looks_changes_nothing(play: str) -> None:
     assert "ok: [spark-1]" in told(play)
     assert "changed: [spark-1]" not in told(play)
@@ -86,7 +86,7 @@ def test_diagnosis_of_what_works_is_healthy() -> None:
 
 def test_the_log_comes_without_progress_bars(spark: Spark) -> None:
     assert "%|" in spark.read_file(f"{HOME}/single_eagle3/state/server.log")
-    log = told("Show the server's log")
+    log = told("Show the server log")
     assert "Application startup complete." in log
     assert "asked-by=watchdog" not in log
     assert "%|" not in log

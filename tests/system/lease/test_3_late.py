@@ -34,8 +34,8 @@ CONTAINER, START = "Run the container", "Start the container as it was created"
 # In roles/, that which touches a container of the collection.
 TASKS = (
     *("Change it", CONTAINER, START, "Stop the container", "Remove the container"),
-    "Stop what serves, which comes back by itself unless its successor answers",
-    "Keep what is on record, or go back to what was put aside for it",
+    "Move the container to standby",
+    "Finalize the switchover",
     "Run the proxy",
 )
 STATE = """

@@ -24,7 +24,7 @@ pytest_plugins = ["tests.scenario"]
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 RECIPE = playbook.ROOT / "playbooks" / "recipes" / "single_eagle3.yml"
 OLD = {"decoding_type": "Eagle", "key": "speculative_model_dir"}
-ASKED = "Ask the image's own option classes (with a cold disk their import takes minutes)"
+ASKED = "Validate the options (minutes on a cold disk)"
 NEW = {"decoding_type": "Eagle3", "key": "speculative_model"}
 
 

@@ -46,12 +46,12 @@ def test_another_draft_length_changes_options_and_restarts_once(deployed: Deploy
     before = deployed.inspect()
     outcome = playbook.succeed("single_eagle3", "--diff", variables={"speculative_serve_draft_length": 3})
     assert outcome.changed == [
-        "Write the deployment's files",
-        "Stop what serves, which comes back by itself unless its successor answers",
+        "Write the deployment files",
+        "Move the container to standby",
         "Run the container",
-        "Keep the record of what it replaces for the way back",
-        "Write the record, and remove the files that nothing needs any more",
-        "Keep what is on record, or go back to what was put aside for it",
+        "Save the previous record",
+        "Write the record, remove old files",
+        "Finalize the switchover",
     ]
     assert "+  max_draft_len: 3" in outcome.output
     assert deployed.options()["speculative_config"]["max_draft_len"] == 3

@@ -25,7 +25,7 @@ def test_a_second_run_changes_nothing_and_asks_nobody(internet: Internet) -> Non
 def test_preflight_compares_the_two_and_sees_what_the_worker_has(internet: Internet) -> None:
     outcome = playbook.succeed("preflight", variables={"recipe": "qwen3_235b_a22b_eagle3"})
     looked = outcome.tasks("ok")
-    assert {"Compare them", "Compare with what the other Spark has", "Decide what is served"} <= set(looked)
+    assert {"Compare the Sparks", "Compare with the copy source", "Determine the deployment"} <= set(looked)
     assert "not seen" not in outcome.output
     assert internet.counters()["requests"] == []
 

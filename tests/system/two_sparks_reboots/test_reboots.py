@@ -202,7 +202,7 @@ def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp
     playbook.succeed("start")
     assert "-e spark_network_start_on_nic=true" in said(playbook.succeed("two_sparks"))
     dry = playbook.succeed("two_sparks", "--check", variables={"spark_network_start_on_nic": True})
-    assert "Install what starts the container when the network card comes" in dry.changed
+    assert "Install the NIC watcher" in dry.changed
     assert head.spark.exec(FILES).stdout == ""
     playbook.succeed("two_sparks", variables={"spark_network_start_on_nic": True})
     assert len(head.spark.exec(FILES).stdout.split()) == 3

@@ -268,4 +268,6 @@ def test_the_check_refuses(refusals: str, host: str) -> None:
 def test_nothing_is_made_or_pulled_for_a_server_that_does_not_answer() -> None:
     *_others, run = yaml.safe_load((PLAYBOOKS / "open_webui.yml").read_text(encoding="utf-8"))
     names = [task["name"] for task in run["tasks"]]
-    assert names.index("Check that the server answers") < names.index("Make a key") < names.index("Pull the image")
+    assert (
+        names.index("Check that the server answers") < names.index("Create an API key") < names.index("Pull the image")
+    )

@@ -43,7 +43,7 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
     ],
 )
 def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, remedy: str) -> None:
-    message = refusal("engine_container/tasks/refuse_start.yml", "Say why the container does not start")
+    message = refusal("engine_container/tasks/refuse_start.yml", "Report why the container does not start")
     failed = {
         "engine_container_handover": {"name": "slot", "prefix": "trtllm_container"},
         "ansible_failed_result": {"msg": reason},
@@ -54,5 +54,5 @@ def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, reme
 
 
 def test_half_of_a_pair_is_not_told_to_serve_alone() -> None:
-    message = refusal("speculative_serve/tasks/start.yml", "Refuse to start what was never deployed")
+    message = refusal("speculative_serve/tasks/start.yml", "Check that there is a deployment")
     assert message.endswith("Run the playbook that deployed it, such as single_eagle3.yml or two_sparks.yml, first.")
