@@ -148,8 +148,8 @@ findings:
       type: str
   sample:
     - id: docker_not_running
-      cause: Docker is installed and does not run
-      fix: Start it with 'sudo systemctl start docker'; 'journalctl -u docker' says why it ended.
+      cause: Docker is installed but not running
+      fix: Start it with 'sudo systemctl start docker'. 'journalctl -u docker' shows why it stopped.
       evidence: "/var/run/docker.sock: No such file or directory"
       where: docker
       source: Docker documentation

@@ -4,10 +4,10 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What can be wrong, as data: each known problem with its cause, its fix and a public source.
+"""List the known problems, each with its cause, its fix and a public source.
 
 CATALOGUE is in order of priority: of several causes the first one is the root. A row is recognised by a part of a text,
-by the function that FACTS of _diagnosis/facts.py has under its id, or by both. docs/troubleshooting.md is made of it.
+by the function under its id in FACTS of _diagnosis/facts.py, or by both. docs/troubleshooting.md is generated from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import dataclasses
 import re
 import typing as t
 
-# Where the evidence of a row is. LOG is what the server itself writes; texts around a match differ between releases.
+# Where the evidence of a row is. LOG is the server's log, in which the texts around a match differ between releases.
 LOG = "log"
 KERNEL = "kernel"
 DOCKER = "docker"
@@ -25,13 +25,13 @@ MACHINE = "machine"
 RECORD = "record"
 MEMORY_LOG = "memory.log"
 
-# The row says why the server does not serve.
+# The row says why the server does not work.
 CAUSE = "cause"
-# Something failed, and the reason stands elsewhere in the log.
+# Something failed, and the reason is elsewhere in the log.
 WRAPPER = "wrapper"
-# It is the cause only if there is nothing better.
+# It is the cause only if no other row is.
 HINT = "hint"
-# It does not stop a server, but a user may want to know it.
+# It does not stop a server, but a user may want to know about it.
 WARNING = "warning"
 # It is harmless and often taken for an error.
 INFORMATION = "information"
@@ -57,22 +57,22 @@ DOCKER_DOCS = "Docker documentation"
 KERNEL_DOCS = "Linux kernel documentation"
 XID_DOCS = "NVIDIA documentation 'XID Errors'"
 HUB_DOCS = "Hugging Face Hub documentation"
-# Told by several without a thread that could be named.
+# Several users report it, but there is no thread to cite.
 USERS = "reports of DGX Spark users"
 USERS_OF_TWO = "reports of users of two DGX Sparks"
 THIS = "dgx_spark.speculative documentation"
 LESS_MEMORY = (
-    "Stop other users of the memory, or serve less: a smaller speculative_serve_context or"
-    " speculative_serve_concurrency, or a larger speculative_serve_reserve_gib, by which the plan keeps more free."
+    "Stop other users of the memory, lower speculative_serve_context or speculative_serve_concurrency, or raise"
+    " speculative_serve_reserve_gib, so that the plan keeps more memory free."
 )
 KEEP_AWAKE = (
-    "Switch that off with 'sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target'."
+    "Disable sleep with 'sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target'."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class KnownProblem:
-    """One row."""
+    """A row of the catalogue."""
 
     id: str
     where: str
@@ -80,24 +80,24 @@ class KnownProblem:
     fix: str
     source: str
     severity: str = CAUSE
-    # Parts of a line, and a pattern where no part is the same in each case.
+    # Parts of a line, and a pattern where no part is constant.
     substrings: tuple[str, ...] = ()
     pattern: str = ""
-    # Rows that are only consequences when this one is found.
+    # Rows that are mere consequences if this one is found.
     explains: tuple[str, ...] = ()
-    # Says that something is broken, and not why.
+    # The row says that something is broken, but not why.
     consequence: bool = False
-    # Usual enough to mean nothing by itself; it is never the cause unless it explains another row.
+    # Too common to mean anything by itself: it is the cause only if it explains another row.
     context: bool = False
-    # In a server's log: pydantic names the option in the line before; part of a line after it that says more.
+    # In a server's log: pydantic names the option in the line before, and a later line with this part has details.
     before: bool = False
     after: str = ""
-    # It means something only as long as its count stands at 0, or, without a count, nothing follows it.
+    # It counts only while its counter is 0, or, without a counter, while no line follows it.
     standing: bool = False
 
     def knows(self, text: str) -> bool:
-        """Return whether the row is recognised by a text."""
-        # Each line of a log is shown to each row: a generator would take twice as long.
+        """Return whether a text shows this problem."""
+        # Each line of a log is tested with each row: a generator would take twice as long.
         for part in self.substrings:
             if part in text:
                 return True
@@ -105,7 +105,7 @@ class KnownProblem:
 
 
 _NETWORK = ("pull_network", "hub_network", "certificate_refused")
-# What follows when one of two Sparks does not get through to the other one.
+# Consequences of a Spark that cannot reach the other one.
 _FABRIC = (
     "peer_lost",
     "peer_unreachable",
@@ -132,8 +132,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "docker_denied",
         DOCKER,
-        "This user may not use Docker",
-        "Add the user with 'sudo usermod -aG docker <user>' and log in again; serve.yml does it with -K.",
+        "This user is not allowed to use Docker",
+        "Add the user with 'sudo usermod -aG docker <user>' and log in again. With -K, serve.yml does this.",
         SPECULATIVE,
         substrings=("permission denied while trying to connect to the Docker", "Got permission denied while trying"),
     ),
@@ -148,23 +148,24 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "docker_not_running",
         DOCKER,
-        "Docker is installed and does not run",
-        "Start it with 'sudo systemctl start docker'; 'journalctl -u docker' says why it ended.",
+        "Docker is installed but not running",
+        "Start it with 'sudo systemctl start docker'. 'journalctl -u docker' shows why it stopped.",
         DOCKER_DOCS,
         substrings=("Cannot connect to the Docker daemon", "Docker is installed and does not answer"),
     ),
     KnownProblem(
         "docker_unsupported",
         DOCKER,
-        "Something else than the Docker Engine that root runs answers here",
-        "Install Docker Engine from the distribution or from Docker; Podman, rootless Docker and the snap do not do.",
+        "Docker is not the Docker Engine of root, but Podman, rootless Docker or the snap",
+        "Install Docker Engine from the distribution or from Docker. Podman, rootless Docker and the snap are not"
+        " supported.",
         THIS,
     ),
     KnownProblem(
         "gpu_driver",
         MACHINE,
-        "The GPU's driver does not work",
-        "Reboot; if that does not help, install the driver of DGX OS again.",
+        "The GPU driver does not work",
+        "Reboot. If that does not help, reinstall the driver of DGX OS.",
         "NVIDIA DGX Spark user guide",
         substrings=("NVIDIA-SMI has failed because", "couldn't communicate with the NVIDIA driver", "nvml error"),
         explains=("docker_no_gpu", "gpu_absent"),
@@ -172,9 +173,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cdi_stale",
         DOCKER,
-        "The specification by which Docker hands out the GPU (CDI) does not fit the driver, as after an update",
-        "Run 'sudo systemctl restart nvidia-cdi-refresh'; if that does not help, delete /etc/cdi/nvidia.yaml, which it"
-        " does not write, and run it again.",
+        "Docker's description of the GPU (CDI) does not match the driver, for example after an update",
+        "Run 'sudo systemctl restart nvidia-cdi-refresh'. If that does not help, delete /etc/cdi/nvidia.yaml, which"
+        " this service does not write, and run the command again.",
         "NVIDIA/nvidia-container-toolkit issues 450 and 856",
         substrings=("unresolvable CDI devices", "CDI device injection failed"),
         pattern=r"nvidia\S*\.so[.\d]*\W+no such file",
@@ -183,9 +184,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cuda_broken",
         DOCKER,
-        "A container gets the GPU, and CUDA does not start in it",
-        "Run 'sudo systemctl restart nvidia-cdi-refresh'; if that does not help, reboot, and then install another"
-        " release of nvidia-container-toolkit than 1.19.1 and 1.20.0.",
+        "Containers get the GPU, but CUDA cannot be initialized in them",
+        "Run 'sudo systemctl restart nvidia-cdi-refresh'. If that does not help, reboot. If that does not help"
+        " either, install a release of nvidia-container-toolkit other than 1.19.1 and 1.20.0.",
         "NVIDIA/nvidia-container-toolkit issues 1967, 1743 and 1940; NVIDIA/NemoClaw pull request 4733",
         substrings=("cuInit(0) failed", "cuInit(0) gave no answer"),
         explains=("docker_no_gpu", "gpu_absent"),
@@ -194,8 +195,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "docker_no_gpu",
         DOCKER,
         "Docker cannot give the GPU to a container",
-        "Run 'sudo apt-get install nvidia-container-toolkit', which upgrades it, too, 'sudo nvidia-ctk runtime"
-        " configure --runtime=docker' and 'sudo systemctl restart docker'.",
+        "Install or upgrade the toolkit with 'sudo apt-get install nvidia-container-toolkit'. Then run 'sudo"
+        " nvidia-ctk runtime configure --runtime=docker' and 'sudo systemctl restart docker'.",
         SPECULATIVE,
         substrings=(
             "could not select device driver",
@@ -206,11 +207,11 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         ),
         explains=("gpu_absent",),
     ),
-    # What explains other failures, where one is found.
+    # Root causes of other failures.
     KnownProblem(
         "clock_wrong",
         MACHINE,
-        "The clock of this machine is wrong, so no certificate is valid for it",
+        "The clock of this machine is wrong, so every certificate looks invalid",
         "Set it with 'sudo timedatectl set-ntp true'.",
         TRT_LLM,
         explains=_NETWORK,
@@ -219,7 +220,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "no_default_route",
         MACHINE,
         "This machine has no route to the internet",
-        "Connect it ('nmcli device status' shows how it stands); a deployment that has served before starts without.",
+        "Connect it; 'nmcli device status' shows the state of its interfaces. A deployment that has already run"
+        " starts without internet.",
         SPARKS,
         severity=HINT,
         explains=_NETWORK,
@@ -228,8 +230,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "no_name_server",
         MACHINE,
-        "This machine knows no name server",
-        "Correct /etc/resolv.conf ('resolvectl status' shows how it stands).",
+        "This machine has no name server",
+        "Correct /etc/resolv.conf; 'resolvectl status' shows the current name servers.",
         "Ubuntu Server documentation",
         severity=HINT,
         explains=_NETWORK,
@@ -239,7 +241,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "disk_full",
         MACHINE,
         "A disk is full",
-        "Make room there: 'cleanup.yml -e unused=true' removes models that nothing uses, 'docker image prune' images.",
+        "Free disk space: 'cleanup.yml -e unused=true' removes unused models, and 'docker image prune' removes unused"
+        " images.",
         NIM,
         substrings=("no space left on device", "No space left on device", "Disk quota exceeded", "The disk under "),
     ),
@@ -247,7 +250,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_froze",
         MEMORY_LOG,
-        "The memory ran out so fast that the Spark froze",
+        "Memory ran out so fast that the Spark froze",
         LESS_MEMORY,
         "vllm-project/vllm issue 56824",
         explains=("memory_guarded", "machine_restarted", *MEMORY, "container_exited"),
@@ -255,8 +258,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_guarded",
         RECORD,
-        "The memory guard ended the server before it froze the Spark",
-        f"{LESS_MEMORY} If it was mistaken, speculative_serve_memory_guard sets its limits.",
+        "The memory guard stopped the server before memory ran out",
+        f"{LESS_MEMORY} If memory was not short, change its limits with speculative_serve_memory_guard.",
         "vllm-project/vllm issue 56824",
         explains=(*MEMORY, "crash_loop", "exit_native", "worker_failed"),
     ),
@@ -264,9 +267,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "oom_killed",
         KERNEL,
-        "The memory ran out, and the kernel killed a process",
-        "Stop other users of the memory, lower free_gpu_memory_fraction, or set"
-        " TRT_LLM_DISABLE_LOAD_WEIGHTS_IN_PARALLEL=1 if it happens while loading.",
+        "Memory ran out, and the kernel killed a process",
+        "Stop other users of the memory, or lower free_gpu_memory_fraction. If it happens while loading, set"
+        " TRT_LLM_DISABLE_LOAD_WEIGHTS_IN_PARALLEL=1.",
         TRT_LLM,
         substrings=("Out of memory: Killed process", "oom-kill:", "Memory cgroup out of memory"),
         explains=("exit_killed", "oom_container"),
@@ -274,8 +277,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "kernel_no_memory",
         KERNEL,
-        "The GPU's driver was refused memory, which healthy starts log, too",
-        "It means something only beside another cause; if 'uname -r' says 7.0.0-1019-nvidia, boot the 6.17 kernel of"
+        "The GPU driver could not allocate memory; healthy starts log this as well",
+        "It matters only together with another cause. If 'uname -r' prints 7.0.0-1019-nvidia, boot the 6.17 kernel of"
         " DGX OS.",
         "vllm-project/vllm issue 56824; NVIDIA/open-gpu-kernel-modules issue 1358",
         severity=INFORMATION,
@@ -286,15 +289,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "gpu_lost",
         KERNEL,
         "The GPU has fallen off the bus",
-        "Shut the Spark down, take it off the power for a minute, and start it again.",
+        "Shut the Spark down, disconnect its power for a minute, and start it again.",
         XID_DOCS,
         substrings=("GPU has fallen off the bus",),
     ),
     KnownProblem(
         "gpu_xid",
         KERNEL,
-        "The GPU's driver reported an error (Xid)",
-        "Look the number up in NVIDIA's list of Xid errors; restart the server, and reboot if it comes again.",
+        "The GPU driver reported an error (Xid)",
+        "Look up the number in NVIDIA's list of Xid errors. Restart the server; if the error happens again, reboot.",
         XID_DOCS,
         severity=HINT,
         substrings=("NVRM: Xid",),
@@ -302,9 +305,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "kernel_hang",
         KERNEL,
-        "The machine hung, as it does when weights are read under memory pressure",
-        "Stop other users of the memory and drop the page cache before loading ('sync', then"
-        " 'echo 3 | sudo tee /proc/sys/vm/drop_caches').",
+        "The machine hung, which happens when weights are read while memory is short",
+        "Stop other users of the memory. Drop the page cache before loading: 'sync', then 'echo 3 | sudo tee"
+        " /proc/sys/vm/drop_caches'.",
         "NVIDIA/dgx-spark-playbooks issue 78",
         severity=HINT,
         substrings=("blocked for more than", "soft lockup"),
@@ -321,23 +324,23 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "disk_error",
         KERNEL,
         "The disk reports errors",
-        "Save your data and look at the disk with 'sudo nvme smart-log /dev/nvme0'.",
+        "Save your data and check the disk with 'sudo nvme smart-log /dev/nvme0'.",
         KERNEL_DOCS,
         substrings=("I/O error, dev ", "Remounting filesystem read-only", "EXT4-fs error", "critical medium error"),
     ),
     KnownProblem(
         "overheated",
         KERNEL,
-        "The machine got too hot and slowed down or shut off",
-        "Give it air; cap the GPU's clocks with 'sudo nvidia-smi -lgc'.",
+        "The machine got too hot and slowed down or shut down",
+        "Improve the airflow. Limit the GPU clocks with 'sudo nvidia-smi -lgc'.",
         USERS,
         substrings=("critical temperature reached", "temperature above threshold"),
     ),
     KnownProblem(
         "module_hot",
         KERNEL,
-        "The module at the QSFP cable's end got too hot and was switched off",
-        "Let it cool and give the Spark air at its back; a passive copper cable stays cool.",
+        "The module at the end of the QSFP cable got too hot and was switched off",
+        "Let it cool down and improve the airflow behind the Spark. A passive copper cable stays cool.",
         KERNEL_DOCS,
         substrings=("Cable error, High Temperature",),
         explains=(*_FABRIC, "link_down"),
@@ -345,8 +348,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cable_error",
         KERNEL,
-        "The network card reports an error of the QSFP cable",
-        "Take the cable out and put it in again at both ends; if it comes again, use another one.",
+        "The NIC reports an error of the QSFP cable",
+        "Unplug the cable at both ends and plug it in again. If the error happens again, use another cable.",
         KERNEL_DOCS,
         substrings=(
             "Cable error, Bad or shorted",
@@ -361,8 +364,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cable_out",
         KERNEL,
-        "The QSFP cable was taken out, or the Spark at its other end was switched off",
-        "Put it in and switch both on; the pair comes back by itself.",
+        "The QSFP cable was unplugged, or the Spark at its other end was switched off",
+        "Plug it in and switch both Sparks on. The server recovers by itself.",
         SPARKS,
         severity=HINT,
         substrings=(", Cable unplugged",),
@@ -372,10 +375,11 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "card_removed",
         KERNEL,
-        "DGX OS took the network card off the bus, since it saw no cable: the cable is out, or the other Spark is off",
-        "Put the cable into both, switch both on and wait 30 s; if it stays away, reboot this Spark with the cable in."
-        " To keep the card, for 18 to 20 W, run the playbook that deployed it again with -K and -e"
-        " spark_network_keep_nic_on=true.",
+        "DGX OS removed the NIC from the bus because no cable was detected: the cable is out, or the other Spark is"
+        " off",
+        "Plug the cable into both Sparks, switch both on and wait 30 s. If the NIC stays away, reboot this Spark with"
+        " the cable plugged in. To keep the NIC on, which costs 18 to 20 W, run the deployment's playbook again with"
+        " -K and -e spark_network_keep_nic_on=true.",
         "NVIDIA/NV-Kernels pull request 271",
         severity=INFORMATION,
         substrings=("MTKP0001:00: Cable removal",),
@@ -385,8 +389,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "card_lost",
         KERNEL,
-        "The network card failed on its PCIe bus, which may hang the Spark",
-        "Reboot both Sparks with the cable in; update DGX OS and firmware if it comes again.",
+        "The NIC failed on its PCIe bus, which can hang the Spark",
+        "Reboot both Sparks with the cable plugged in. If it happens again, update DGX OS and the firmware.",
         "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue 146",
         substrings=("mlx5_pci_err_detected", "mlx5_pci_slot_reset"),
         explains=(*_FABRIC, "link_down", "kernel_hang"),
@@ -394,45 +398,46 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "card_plugged_in",
         KERNEL,
-        "The network card came back while the Spark ran; such a card may carry 13 Gb/s only",
-        "If the pair is slow, reboot both with the cable in. Other Sparks print this line, too, so it alone proves"
-        " nothing.",
+        "The NIC reappeared while the Spark was running; such a NIC may be limited to 13 Gb/s",
+        "If the cluster is slow, reboot both Sparks with the cable plugged in. Healthy Sparks log this line as well,"
+        " so it proves nothing by itself.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
         severity=INFORMATION,
         substrings=("PCIe slot power capability was not advertised",),
         context=True,
     ),
-    # Two Sparks as one.
+    # Two Sparks.
     KnownProblem(
         "link_down",
         MACHINE,
-        "A way through the cable to the other Spark is down",
-        "Switch the other Spark on and see that the cable is in at both ends; if it stays down, reboot both.",
+        "A link to the other Spark is down",
+        "Switch the other Spark on and check that the cable is plugged in at both ends. If the link stays down,"
+        " reboot both Sparks.",
         SPARKS,
         explains=_FABRIC,
     ),
     KnownProblem(
         "fabric_address_gone",
         MACHINE,
-        "This Spark no longer has its address for the other one",
-        "Run 'sudo netplan apply', or two_sparks.yml again, which gives it and writes it down for the next boot.",
+        "This Spark no longer has its fabric address",
+        "Run 'sudo netplan apply'. Or run two_sparks.yml again, which sets the address and makes it persistent.",
         SPARKS,
         explains=_FABRIC,
     ),
     KnownProblem(
         "peer_unreachable",
         MACHINE,
-        "The other Spark does not answer through the cable",
-        "Switch it on. If it is on, see with 'ip -br addr' that it has its address, and that no firewall keeps this"
-        " Spark out.",
+        "The other Spark does not answer on the fabric",
+        "Switch it on. If it is on, check its address with 'ip -br addr', and check that no firewall blocks this"
+        " Spark.",
         SPARKS,
         explains=tuple(name for name in _FABRIC if name != "peer_unreachable"),
     ),
     KnownProblem(
         "worker_ssh_absent",
         MACHINE,
-        "The other Spark is there, and no SSH server listens in its container",
-        "Start both with start.yml; 'diagnose.yml' tells for the worker why its container does not run.",
+        "The other Spark answers, but no SSH server listens in its container",
+        "Start both Sparks with start.yml. diagnose.yml shows why the container of the worker does not run.",
         SPECULATIVE,
         explains=(
             "ssh_refused",
@@ -447,9 +452,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "worker_port_taken",
         RECORD,
-        "Something else on this Spark listens at the port at which the head is to log in",
-        "Find it with 'sudo ss -ltnp sport = :2233' and stop it, such as a container made by hand; the worker then"
-        " comes up by itself.",
+        "Another program on this Spark uses the port of the worker's SSH server",
+        "Find it with 'sudo ss -ltnp sport = :2233' and stop it; it may be a container started by hand. The worker"
+        " then starts by itself.",
         TRT_LLM,
         substrings=("is taken by another program of this Spark",),
         explains=("worker_failed",),
@@ -457,8 +462,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "image_without_sshd",
         RECORD,
-        "The container's image has no SSH server, so it is not one that was made for two Sparks",
-        "Run two_sparks.yml again, which makes it and brings it to both.",
+        "The container's image has no SSH server, so it is not the cluster image",
+        "Run two_sparks.yml again, which builds the cluster image and copies it to both Sparks.",
         TRT_LLM,
         substrings=("there is no sshd in this image",),
         explains=("worker_failed",),
@@ -466,8 +471,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ranks_differ",
         RECORD,
-        "The two ranks are not set up alike",
-        "Run two_sparks.yml again, which writes both; settings of your own belong into speculative_serve_environment.",
+        "The settings of the two ranks differ",
+        "Run two_sparks.yml again, which writes the settings of both. Your own settings belong into"
+        " speculative_serve_environment.",
         USERS_OF_TWO,
         explains=("exit_usage", "mpi_rank_died"),
     ),
@@ -475,14 +481,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ranks_not_started",
         RECORD,
         "The two ranks could not be started",
-        "Do what it says; two_sparks.yml looks at link, keys, image and files of both again.",
+        "Follow the instructions in the message. two_sparks.yml checks link, keys, image and files of both Sparks"
+        " again.",
         THIS,
     ),
     KnownProblem(
         "ranks_on_one_host",
         RECORD,
         "Both ranks were started on one machine",
-        "Run two_sparks.yml again; the two addresses in the hostfile have to be of different Sparks.",
+        "Run two_sparks.yml again. The two addresses in the hostfile must belong to different Sparks.",
         TRT_LLM,
         explains=("gpus_too_few",),
     ),
@@ -490,8 +497,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "port_taken",
         MACHINE,
-        "Something else listens on the server's port",
-        "Choose another port with speculative_serve_port, or stop what listens there.",
+        "Another program listens on the server's port",
+        "Set another speculative_serve_port, or stop the other program.",
         SPECULATIVE,
         substrings=("port is already allocated",),
         explains=("port_in_use",),
@@ -499,9 +506,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "card_late",
         DOCKER,
-        "The network card was not there when Docker was to start the container, which Docker does not try again",
-        "Put the cable into both and switch both on. The container starts when the card is there, if two_sparks.yml has"
-        " set that up (spark_network_start_on_nic); start.yml does it by hand.",
+        "The NIC was missing when Docker tried to start the container, and Docker does not retry",
+        "Plug the cable into both Sparks and switch both on. If two_sparks.yml has set up the NIC watcher"
+        " (spark_network_start_on_nic), the container then starts by itself. Otherwise run start.yml.",
         "moby `daemon/pkg/oci/devices_linux.go`",
         substrings=('adding custom device "/dev/infiniband',),
         explains=(*_FABRIC, "machine_restarted", "link_down", "fabric_address_gone"),
@@ -509,7 +516,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "mount_missing",
         DOCKER,
-        "A file or directory that the container needs is not there",
+        "A file or directory that the container needs is missing",
         "Run the playbook again, which writes it.",
         TRT_LLM,
         substrings=("invalid mount config for type", "bind source path does not exist"),
@@ -517,16 +524,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "entrypoint_broken",
         DOCKER,
-        "The container's first program could not be run",
-        "Run the playbook again, which writes it; another image may lack python3.",
+        "The entrypoint of the container could not be run",
+        "Run the playbook again, which writes it. If you chose another image, check that it contains python3.",
         TRT_LLM,
         substrings=("OCI runtime create failed", 'exec: "python3"', "can't open file '/deployment/entrypoint.py'"),
     ),
     KnownProblem(
         "image_architecture",
         DOCKER,
-        "The image is made for another processor than the Spark's (arm64)",
-        "Correct trtllm_container_image, or the recipe's image.",
+        "The image is built for another processor architecture than the Spark's (arm64)",
+        "Correct trtllm_container_image, or the image of the recipe.",
         VLLM,
         substrings=(
             "exec format error",
@@ -538,25 +545,25 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "serve_script_stale",
         RECORD,
-        "The files of the deployment do not belong to the container",
+        "The files of the deployment do not match the container",
         "Run the playbook again.",
         THIS,
         substrings=("serve.sh cannot be read",),
     ),
-    # Pulling the image, fetching the models.
+    # Pulling the image, downloading the models.
     KnownProblem(
         "certificate_refused",
         JOB,
-        "A certificate was refused: the clock is wrong, or something on the way reads along",
-        "Set the clock with 'sudo timedatectl set-ntp true', or have the proxy's certificate installed.",
+        "A certificate was rejected: the clock is wrong, or a proxy intercepts TLS",
+        "Set the clock with 'sudo timedatectl set-ntp true', or install the certificate of the proxy.",
         TRT_LLM,
         substrings=("x509: certificate", "error validating root CA", "CERTIFICATE_VERIFY_FAILED"),
     ),
     KnownProblem(
         "pull_denied",
         JOB,
-        "The registry does not hand out the image to this user",
-        "Run 'docker login nvcr.io' with user $oauthtoken and an NGC key, or check the image's name.",
+        "The registry denies this user access to the image",
+        "Run 'docker login nvcr.io' with user $oauthtoken and an NGC key, or check the name of the image.",
         NIM,
         substrings=("The registry does not hand out", "unauthorized: authentication required", "Invalid credentials"),
     ),
@@ -564,15 +571,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "pull_unknown",
         JOB,
         "The registry has no such image",
-        "Correct its name: trtllm_container_image or the recipe's image, api_proxy_image, open_webui_image.",
+        "Correct the name of the image: trtllm_container_image or the recipe's image, api_proxy_image, or"
+        " open_webui_image.",
         DOCKER_DOCS,
         substrings=("There is no image ", "the registry has no image ", "manifest unknown"),
     ),
     KnownProblem(
         "pull_too_many",
         JOB,
-        "The registry answers no more for now",
-        "Wait some minutes and run the same again.",
+        "The registry limits the number of requests",
+        "Wait some minutes and run again.",
         DOCKER_DOCS,
         substrings=("toomanyrequests", "because of too many requests"),
     ),
@@ -580,7 +588,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "pull_network",
         JOB,
         "The registry could not be reached",
-        "Check this machine's network and run the same again, which continues where it ended.",
+        "Check the network of this machine and run again. The download continues where it stopped.",
         TRT_LLM,
         substrings=(
             "could not be reached well enough",
@@ -593,8 +601,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fetch_gated",
         JOB,
-        "The model's licence is not accepted for the account of the Hugging Face token",
-        "Accept it on the model's page on the Hub, and give a read token of that account.",
+        "The account of the Hugging Face token has not accepted the model's licence",
+        "Accept it on the model's page on the Hub, and use a read token of that account.",
         SPECULATIVE,
         substrings=(
             "accept the licence on",
@@ -605,8 +613,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fetch_token",
         JOB,
-        "The Hub refuses the Hugging Face token",
-        "Make a new read token on the Hub's page settings/tokens and give that one.",
+        "The Hub rejects the Hugging Face token",
+        "Create a new read token on the Hub's page settings/tokens and use it.",
         TRT_LLM,
         substrings=("refuses the token as invalid", "Invalid user token"),
     ),
@@ -621,8 +629,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fetch_checksum",
         JOB,
-        "What was downloaded is not what the Hub has",
-        "Run the same again, which fetches only the wrong files once more.",
+        "A downloaded file does not have the checksum that the Hub reports",
+        "Run again; only the wrong files are downloaded again.",
         HUB_DOCS,
         substrings=("is not the Hub's, though it was fetched again",),
     ),
@@ -630,7 +638,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "hub_limited",
         JOB,
         "The Hugging Face Hub limits the requests of this network",
-        "Run the same again later, which continues where it ended, or give a token, which has a limit of its own.",
+        "Run again later; the download continues where it stopped. Or set a token, which has its own limit.",
         HUB_DOCS,
         substrings=("limits the requests of this network",),
     ),
@@ -638,7 +646,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "hub_network",
         JOB,
         "The Hugging Face Hub could not be reached",
-        "Check this machine's network and run the same again, which continues where it ended.",
+        "Check the network of this machine and run again. The download continues where it stopped.",
         NIM,
         substrings=(
             "times in a row (",
@@ -651,24 +659,24 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cache_foreign",
         MACHINE,
-        "The Hugging Face cache cannot be written, because parts of it belong to another user",
-        "Give it back with 'sudo chown -R', or run serve.yml with -K, which does it for what it needs.",
+        "The Hugging Face cache is not writable, because parts of it belong to another user",
+        "Change the owner with 'sudo chown -R'. Or run serve.yml with -K, which does this for the files it needs.",
         TRT_LLM,
         substrings=("cannot be written (Permission denied", "give it back to the login user"),
     ),
     KnownProblem(
         "job_cut_off",
         JOB,
-        "A download was cut off",
-        "Run the same again, which continues where it ended.",
+        "A download was interrupted",
+        "Run again; the download continues where it stopped.",
         NIM,
     ),
-    # What the server's log says.
+    # The server's log.
     KnownProblem(
         "cli_option_unknown",
         LOG,
         "The command line has an option that this release of trtllm-serve does not know",
-        "Put the setting into the engine options, or use the image that the recipe names.",
+        "Move the setting to the engine options, or use the image that the recipe names.",
         SERVE,
         substrings=("No such option:",),
     ),
@@ -684,8 +692,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "eagle_option_unknown",
         LOG,
-        "The section speculative_config has a key that this release does not know under Eagle",
-        "Remove or rename the key; releases up to 1.2 know speculative_model_dir, not speculative_model.",
+        "speculative_config has a key that this release does not accept for Eagle",
+        "Remove or rename the key. Releases up to 1.2 call it speculative_model_dir, not speculative_model.",
         ARGUMENTS,
         substrings=("object has no field",),
     ),
@@ -700,7 +708,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "decoding_type_wrong_1_3",
         LOG,
-        "This release (1.3 or newer) does not know the decoding_type, or it is missing",
+        "The decoding_type is missing, or this release (1.3 or newer) does not know it",
         "Write Eagle3 or Draft_Target.",
         ARGUMENTS,
         substrings=("does not match any of the expected tags", "Unable to extract tag using discriminator"),
@@ -722,7 +730,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "backend_unsupported",
         LOG,
-        "This kind of speculation does not work on the pytorch backend",
+        "The pytorch backend does not support this speculation method",
         "Use EAGLE-3 or draft target.",
         ARGUMENTS,
         substrings=("does not support backend",),
@@ -730,8 +738,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "concurrency_and_schedule",
         LOG,
-        "max_concurrency meets draft_len_schedule, or decoding_type Eagle on 1.3",
-        "Keep one of them, and write Eagle3.",
+        "max_concurrency and draft_len_schedule are both set, or decoding_type is Eagle on 1.3",
+        "Keep one of the two keys, and write Eagle3.",
         ARGUMENTS,
         substrings=("max_concurrency and draft_len_schedule are mutually exclusive",),
     ),
@@ -739,7 +747,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "cuda_graph_batch_sizes",
         LOG,
         "cuda_graph_config has both batch_sizes and max_batch_size",
-        "Keep one of them.",
+        "Keep one of the two.",
         ARGUMENTS,
         substrings=("Please don't set both cuda_graph_config.batch_sizes",),
     ),
@@ -755,17 +763,17 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "port_in_use",
         LOG,
-        "Something else listens on the server's port",
-        "Stop it (an older container perhaps), or choose another port.",
+        "Another program listens on the server's port",
+        "Stop it, or choose another port. It may be an older container.",
         SERVE,
         substrings=("Failed to bind socket to", "address already in use"),
     ),
     KnownProblem(
         "memory_executor",
         LOG,
-        "The GPU's memory does not suffice",
-        "KV cache: lower free_gpu_memory_fraction; model or draft: lower max_num_tokens or use two Sparks;"
-        " drafter: lower max_seq_len or the draft length.",
+        "GPU memory is not sufficient",
+        "KV cache: lower free_gpu_memory_fraction. Model or draft model: lower max_num_tokens or use two Sparks."
+        " Drafter: lower max_seq_len or the draft length.",
         EXECUTOR,
         substrings=("Executor creation failed due to insufficient GPU memory.",),
         after="The following component could not be created:",
@@ -773,7 +781,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_cuda",
         LOG,
-        "The GPU's memory does not suffice",
+        "GPU memory is not sufficient",
         "Drop the page cache (speculative_serve_drop_caches), stop other users of the memory, or lower"
         " free_gpu_memory_fraction.",
         SPECULATIVE,
@@ -782,7 +790,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "gpus_too_few",
         LOG,
-        "tp_size asks for more GPUs than there are, or the server was not started by mpirun",
+        "tp_size is higher than the number of GPUs, or mpirun did not start the server",
         "Check tp_size, the launcher and the hostfile.",
         TENSORRT_LLM,
         substrings=("GPUs are available, but",),
@@ -791,32 +799,33 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "gpu_absent",
         LOG,
         "The container has no GPU",
-        "Check the container's GPU flag and the NVIDIA container toolkit.",
+        "Check the GPU option of the container and the NVIDIA container toolkit.",
         TENSORRT_LLM,
         substrings=("No GPU devices found on the node",),
     ),
     KnownProblem(
         "all_reduce_crashed",
         LOG,
-        "The all-reduce of this release crashes between two Sparks",
-        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
+        "The all-reduce of this release crashes on two Sparks",
+        "Use the image 1.2.0rc6, which is known to work on two Sparks, or 1.3.0rc22 or newer, which has pull request"
+        " 15559.",
         ALL_REDUCE,
         substrings=("ncclGinGdakiQueryLastError", "ncclCommGroupRegisterSymmetric", "ncclCommWindowRegister"),
     ),
     KnownProblem(
         "nccl_collectives",
         LOG,
-        "NCCL crashed, as 2.28.9 does on two Sparks after about a million collective operations",
-        "The server is started again by itself; an image with another NCCL may not do it.",
+        "NCCL crashed: 2.28.9 does so on two Sparks after about a million collective operations",
+        "The server restarts by itself. An image with another NCCL may not crash.",
         "NVIDIA/nccl issue 2213",
         substrings=("ncclLocalOpAppend",),
     ),
-    # Two Sparks: what the network card says is nearer to the root than what NCCL makes of it.
+    # Two Sparks: an error of the NIC is nearer to the root cause than NCCL's error that follows from it.
     KnownProblem(
         "ibv_memory_lock",
         LOG,
-        "The network card may not lock the memory that it is to send from",
-        "Leave trtllm_container_ulimits at memlock -1; kernels whose CMA total is 0 cannot do it either.",
+        "The NIC is not allowed to lock the memory that it sends from",
+        "Keep trtllm_container_ulimits at memlock -1. Kernels with a CMA total of 0 cannot lock this memory either.",
         "NVIDIA developer forum, DGX Spark, and NCCL documentation, troubleshooting",
         substrings=(
             "ibv_reg_mr failed",
@@ -828,34 +837,35 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ibv_no_answer",
         LOG,
-        "What a network card sent through the cable was not acknowledged by the other Spark",
-        "Ping both addresses of the other Spark once and start again; if it comes again, the other rank died, the link"
-        " went down, or MTU or GID index differ: two_sparks.yml proves the link.",
+        "The other Spark did not acknowledge data that this NIC sent",
+        "Ping both addresses of the other Spark once and start again. If it happens again, the other rank ended, the"
+        " link went down, or MTU or GID index differ. two_sparks.yml verifies the link.",
         NCCL_DOCS,
         substrings=("IBV_WC_RETRY_EXC_ERR", "with status=12 ", "with error 12,"),
     ),
     KnownProblem(
         "ibv_request_refused",
         LOG,
-        "The other rank did not understand what this one sent, as with two builds of NCCL",
-        "Run the same image on both Sparks (two_sparks.yml compares them), and set no other NCCL by LD_PRELOAD.",
+        "The other rank did not understand a request, for example because the NCCL builds differ",
+        "Run the same image on both Sparks; two_sparks.yml compares them. Do not load another NCCL with LD_PRELOAD.",
         "eugr/spark-vllm-docker issue 150",
         substrings=("IBV_WC_REM_INV_REQ_ERR", "with status=9 ", "with error 9,"),
     ),
     KnownProblem(
         "ibv_gid",
         LOG,
-        "The two network cards cannot agree on a way: a wrong GID index, or twins in one network",
-        "Take NCCL_IB_GID_INDEX out of speculative_serve_environment and run two_sparks.yml, which gives each twin a"
-        " network of its own.",
+        "The two NICs cannot connect: the GID index is wrong, or both port interfaces are in one network",
+        "Remove NCCL_IB_GID_INDEX from speculative_serve_environment. Then run two_sparks.yml, which gives each port"
+        " interface its own network.",
         NCCL_DOCS,
         substrings=("ibv_modify_qp failed", "invalid GID", "Invalid GID"),
     ),
     KnownProblem(
         "nccl_interface",
         LOG,
-        "NCCL finds no interface of the name that NCCL_SOCKET_IFNAME says",
-        "Run two_sparks.yml again, which looks up the names; take your own out of speculative_serve_environment.",
+        "NCCL found no interface with the name in NCCL_SOCKET_IFNAME",
+        "Remove this variable from speculative_serve_environment if you set it. Then run two_sparks.yml again, which"
+        " determines the names.",
         NCCL_DOCS,
         substrings=("no socket interface found", "NET/Socket : no interface found"),
     ),
@@ -863,15 +873,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "nccl_library",
         LOG,
         "NCCL is missing in the container of one of the two Sparks",
-        "Run two_sparks.yml again, which brings the same image to both.",
+        "Run two_sparks.yml again, which copies the same image to both.",
         "NVIDIA DGX Spark playbook 'NCCL for Two Sparks', troubleshooting",
         substrings=("libnccl.so.2: cannot open shared object file",),
     ),
     KnownProblem(
         "ucx_refused",
         LOG,
-        "The two ranks chose different UCX transports, so that one of them listens where the other one does not ask",
-        "Leave OMPI_MCA_pml and UCX_TLS out of speculative_serve_environment: MPI starts over TCP.",
+        "The two ranks use different UCX transports, so one cannot connect to the other",
+        "Remove OMPI_MCA_pml and UCX_TLS from speculative_serve_environment; MPI then starts over TCP.",
         USERS_OF_TWO,
         substrings=("connect(fd=",),
     ),
@@ -879,7 +889,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "nccl",
         LOG,
         "The GPUs or the two Sparks cannot communicate",
-        "Check the interface names, the link and that both Sparks run the same image; NCCL_DEBUG=INFO shows more.",
+        "Check the interface names and the link, and that both Sparks run the same image. NCCL_DEBUG=INFO shows more.",
         EXECUTOR,
         substrings=(
             "Executor creation failed with NCCL error:",
@@ -891,7 +901,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "xqa_kernels",
         LOG,
         "The image has no attention kernel for speculative decoding on this GPU",
-        "Use a newer image, or no speculation.",
+        "Use a newer image, or serve without speculation.",
         "NVIDIA/TensorRT-LLM pull request 12795",
         substrings=("No available XQA kernels are found for speculative decoding mode",),
     ),
@@ -907,14 +917,14 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "illegal_memory_access",
         LOG,
         "A GPU kernel of the image is broken on this GPU",
-        "Switch off the autotuner and the CUDA graphs, one at a time, to isolate it.",
+        "To isolate it, switch off the autotuner, then the CUDA graphs.",
         "NVIDIA/TensorRT-LLM issue 10679",
         substrings=("illegal memory access",),
     ),
     KnownProblem(
         "hub_gated",
         LOG,
-        "The model's licence is not accepted for the account of the Hugging Face token",
+        "The account of the Hugging Face token has not accepted the model's licence",
         "Accept it on the model's page on the Hub, and set the token.",
         SPECULATIVE,
         substrings=("Cannot access gated repo for url", "GatedRepoError", "403 Client Error"),
@@ -930,8 +940,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "tiktoken_encodings_absent",
         LOG,
-        "The vocabulary files of gpt-oss are absent",
-        "Put both tiktoken files where TIKTOKEN_ENCODINGS_BASE points, on every Spark.",
+        "The tiktoken encodings of gpt-oss are missing",
+        "Put both encoding files into the directory in TIKTOKEN_ENCODINGS_BASE, on every Spark.",
         "NVIDIA/dgx-spark-playbooks issue 17",
         substrings=(
             "error downloading or loading vocab file",
@@ -942,23 +952,23 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ptxas",
         LOG,
-        "Triton compiles kernels while the server runs, and its assembler does not know this GPU",
-        "Set TRITON_PTXAS_PATH to the ptxas of the image's CUDA, and pass it on with mpirun -x.",
+        "Triton compiles kernels while the server runs, but its assembler does not know this GPU",
+        "Set TRITON_PTXAS_PATH to the ptxas of the image's CUDA, and pass it to the ranks with mpirun -x.",
         TRT_LLM,
         substrings=("ptxas fatal",),
     ),
     KnownProblem(
         "jit_cache",
         LOG,
-        "A kernel could not be compiled at the start",
-        "Remove the volume with the compiled kernels and start again; with several ranks, give each its own cache.",
+        "A kernel could not be compiled at startup",
+        "Remove the volume with the compiled kernels and start again. With several ranks, give each its own cache.",
         "NVIDIA/TensorRT-LLM release notes of 1.3.0rc24",
         substrings=("Ninja build failed", "Error building extension"),
     ),
     KnownProblem(
         "backend_tensorrt",
         LOG,
-        "The backend tensorrt is not supported by this image",
+        "This image does not support the backend tensorrt",
         "Use --backend pytorch.",
         "NVIDIA/TensorRT-LLM issue 15941",
         substrings=(
@@ -971,15 +981,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "package_broken",
         LOG,
         "Python in the container cannot import tensorrt_llm",
-        "Restart Docker with 'sudo systemctl restart docker'; if that does not help, pull the image again.",
+        "Restart Docker with 'sudo systemctl restart docker'. If that does not help, pull the image again.",
         TRT_LLM,
         substrings=("No module named 'tensorrt_llm", "cannot import name 'LLM' from 'tensorrt_llm"),
     ),
     KnownProblem(
         "checkpoint_truncated",
         LOG,
-        "A file of a model's weights is cut off or damaged",
-        "Run the playbook again, which checks every file and fetches the wrong ones once more.",
+        "A weight file of a model is incomplete or damaged",
+        "Run the playbook again, which verifies every file and downloads damaged files again.",
         "huggingface/safetensors, source code",
         substrings=(
             "Error while deserializing header",
@@ -990,8 +1000,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "checkpoint_layout",
         LOG,
-        "The image cannot read the model's weights: the two do not fit together",
-        "Use the image and the models of one recipe.",
+        "The image cannot read the model's weights, because image and model do not match",
+        "Use the image and the models of the same recipe.",
         NEMOTRON,
         substrings=(
             "size mismatch for ",
@@ -1003,8 +1013,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "cache_incomplete",
         LOG,
-        "The server runs offline and does not find a model in the Hugging Face cache",
-        "Run the playbook again, which completes the cache; a cache copied by hand lacks refs/ or snapshots/.",
+        "The server runs offline, but a model is missing in the Hugging Face cache",
+        "Run the playbook again, which completes the cache. A cache that was copied by hand may lack refs/ or"
+        " snapshots/.",
         "Hugging Face Hub documentation, environment variable HF_HUB_OFFLINE",
         substrings=(
             "LocalEntryNotFoundError",
@@ -1017,35 +1028,34 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "interface_wrong",
         LOG,
-        "A network interface of the fabric has a wrong name in the container's environment",
-        "Compare the names with those that 'ip link' shows on each Spark.",
+        "The container's environment has a wrong name for a network interface of the fabric",
+        "Compare the names with the output of 'ip link' on each Spark.",
         SPECULATIVE,
         substrings=("Socket operation on non-socket",),
     ),
-    # mpirun reaches the worker through ssh; what ssh says is the root of what mpirun says after it.
+    # mpirun reaches the worker through ssh: an error of ssh is the root cause of mpirun's error after it.
     KnownProblem(
         "ssh_host_key",
         LOG,
-        "The worker shows another host key than the one that was agreed on",
-        "Run two_sparks.yml again, which makes and exchanges the keys. If the other Spark was not set up anew, make"
-        " sure which machine is at the other end of the cable.",
+        "The host key of the worker has changed",
+        "Run two_sparks.yml again, which creates and exchanges the keys. If you did not reinstall the other Spark,"
+        " first check which machine is at the other end of the cable.",
         OPEN_SSH,
         substrings=("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known for"),
     ),
     KnownProblem(
         "ssh_key_unreadable",
         LOG,
-        "A key of the deployment belongs to somebody else, may be read by others, or is damaged, so ssh refuses it",
-        "Run two_sparks.yml again, which puts owner and mode right.",
+        "ssh rejects a key of the deployment: another user owns it or can read it, or it is damaged",
+        "Run two_sparks.yml again, which corrects owner and mode.",
         OPEN_SSH,
         substrings=("UNPROTECTED PRIVATE KEY FILE", 'Load key "/cluster/', "bad ownership or modes for"),
     ),
     KnownProblem(
         "ssh_publickey",
         LOG,
-        "The head's container may not log in to the worker's container",
-        "Run two_sparks.yml again, which gives both the same deployment's keys; a worker of another deployment refuses"
-        " them.",
+        "The worker's container rejects the SSH key of the head's container",
+        "Run two_sparks.yml again, which gives both the keys of the same deployment.",
         SPECULATIVE,
         substrings=("Permission denied (publickey",),
     ),
@@ -1053,15 +1063,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ssh_refused",
         LOG,
         "No SSH server listens in the worker's container",
-        "Start both with start.yml; on the worker status.yml and logs.yml say why its container does not run.",
+        "Start both Sparks with start.yml. On the worker, status.yml and logs.yml show why its container does not run.",
         SPECULATIVE,
         substrings=("port 2233: Connection refused",),
     ),
     KnownProblem(
         "ssh_banner",
         LOG,
-        "The other Spark takes connections and does not get on, as one does whose memory has run out",
-        "Look at its memory with status.yml; if it does not recover, switch it off and on.",
+        "The other Spark accepts connections but does not answer; it may be out of memory",
+        "Check its memory with status.yml. If it does not recover, switch it off and on.",
         USERS_OF_TWO,
         substrings=("timed out during banner exchange",),
     ),
@@ -1069,8 +1079,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ssh_unreachable",
         LOG,
         "The other Spark does not answer at its fabric address",
-        "See that it is on and the cable is in, then run two_sparks.yml, which proves the link; a firewall has to let"
-        " the other Spark in on its fabric addresses.",
+        "Check that it is on and the cable is plugged in, then run two_sparks.yml, which verifies the link. A"
+        " firewall must allow the fabric addresses of the other Spark.",
         SPARKS,
         substrings=(
             "port 2233: No route to host",
@@ -1082,24 +1092,24 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "sshd_port_taken",
         LOG,
-        "Something else listens on port 2233 of the worker's fabric address",
-        "Find it there with 'sudo ss -tlnp sport = :2233' and stop it; a container made by hand is a likely one.",
+        "Another program listens on port 2233 of the worker's fabric address",
+        "Find it on the worker with 'sudo ss -tlnp sport = :2233' and stop it. It may be a container started by hand.",
         TRT_LLM,
         substrings=("failed: Address already in use.",),
     ),
     KnownProblem(
         "sshd_no_address",
         LOG,
-        "The worker's fabric address has gone, or has not come yet",
-        "Put the cable in; 'ip -br addr' shows it, and two_sparks.yml gives it again.",
+        "The worker does not have its fabric address (yet)",
+        "Plug the cable in. 'ip -br addr' shows the address; two_sparks.yml sets it again.",
         SPARKS,
         substrings=("failed: Cannot assign requested address.",),
     ),
     KnownProblem(
         "mpi_interface",
         LOG,
-        "Open MPI finds no interface in the networks that it is told to use",
-        "Run two_sparks.yml again, which looks up the addresses; take your own OMPI_MCA_ settings out.",
+        "Open MPI found no interface in the networks that it must use",
+        "Remove your own OMPI_MCA_ settings and run two_sparks.yml again, which determines the addresses.",
         OPEN_MPI,
         substrings=(
             "An invalid value was given for btl_tcp_if_include",
@@ -1110,8 +1120,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "mpi_absent",
         LOG,
-        "The worker's container has no Open MPI in the same place, or lacks one of its libraries",
-        "Run two_sparks.yml again, which brings the same image to both.",
+        "The worker's container has no Open MPI at the same path, or a library of it is missing",
+        "Run two_sparks.yml again, which copies the same image to both.",
         USERS_OF_TWO,
         substrings=(
             "orted: command not found",
@@ -1120,23 +1130,23 @@ CATALOGUE: tuple[KnownProblem, ...] = (
             "prted: No such file or directory",
             "orted: error while loading shared libraries",
             "prted: error while loading shared libraries",
-            # What the worker's login says by itself.
+            # This text is from our own worker.py.
             "cannot be run on the worker",
         ),
     ),
     KnownProblem(
         "rank_undying",
         LOG,
-        "What is left of an earlier rank on the worker cannot be ended, and holds its memory",
-        "Reboot the worker; the pair comes back by itself.",
+        "A process of an earlier rank on the worker cannot be killed and keeps its memory",
+        "Reboot the worker. The server recovers by itself.",
         USERS_OF_TWO,
         substrings=("an earlier rank on the worker cannot be ended",),
     ),
     KnownProblem(
         "launch_refused",
         LOG,
-        "The worker's login starts Open MPI's daemon and nothing else, and was asked for something else",
-        "Run the image that the recipe names; take OMPI_MCA_plm_ and PRTE_MCA_plm_ settings of your own out.",
+        "The worker's SSH server starts only the Open MPI daemon, but received another command",
+        "Run the image that the recipe names. Remove your own OMPI_MCA_plm_ and PRTE_MCA_plm_ settings.",
         OPEN_MPI,
         substrings=("only mpirun may log in here",),
     ),
@@ -1144,7 +1154,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "mpi_program_absent",
         LOG,
         "A program of the deployment is missing on one of the two Sparks",
-        "Run two_sparks.yml again, which brings the same image and files to both.",
+        "Run two_sparks.yml again, which copies the same image and files to both.",
         OPEN_MPI,
         substrings=(
             "the specified application as it could not access",
@@ -1155,9 +1165,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "mpi_callback",
         LOG,
-        "mpirun's daemon on the other Spark cannot call back: an address is missing, or a firewall is in the way",
-        "Let each Spark in on the other one's fabric addresses, on all ports ('sudo ufw allow from ADDRESS'), and see"
-        " with status.yml that both have theirs.",
+        "The mpirun daemon on the other Spark cannot connect back: an address is missing, or a firewall blocks it",
+        "On each Spark, allow the fabric addresses of the other one on all ports ('sudo ufw allow from ADDRESS')."
+        " Check with status.yml that both have their addresses.",
         PRRTE,
         substrings=(
             "unable to complete a TCP connection",
@@ -1169,7 +1179,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "mpi_slots",
         LOG,
-        "The hostfile has fewer slots than ranks are asked for",
+        "The hostfile has fewer slots than there are ranks",
         "Correct the hostfile or the number of ranks.",
         OPEN_MPI,
         substrings=("There are not enough slots available",),
@@ -1178,16 +1188,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "mpi_daemons",
         LOG,
         "mpirun could not start its daemon on the other Spark",
-        "Check ssh between the containers and that both Sparks run the same image.",
+        "Check SSH between the containers, and that both Sparks run the same image.",
         OPEN_MPI,
         substrings=("was unable to reliably start one or more daemons",),
     ),
     KnownProblem(
         "rank_killed",
         LOG,
-        "A rank was killed from outside, usually because the memory of its Spark ran out",
-        "Run diagnose.yml for both: the kernel's log of the one that the line names tells. Stop other users of the"
-        " memory there, or lower free_gpu_memory_fraction.",
+        "A rank was killed, usually because its Spark ran out of memory",
+        "Run diagnose.yml for both Sparks: the kernel log of the Spark in the line shows the reason. Stop other users"
+        " of the memory there, or lower free_gpu_memory_fraction.",
         TRT_LLM,
         substrings=("exited on signal 9", "signal 9 (Killed)"),
     ),
@@ -1195,7 +1205,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "rank_crashed",
         LOG,
         "A rank crashed in native code",
-        "Run the same image and driver on both Sparks; use another image if it comes again.",
+        "Run the same image and driver on both Sparks. If it happens again, use another image.",
         OPEN_MPI,
         substrings=("exited on signal 11", "exited on signal 6", "signal 11 (Segmentation fault", "signal 6 (Aborted"),
     ),
@@ -1203,16 +1213,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "mpi_lost",
         LOG,
         "mpirun lost its daemon on the other Spark",
-        "Look there, with status.yml and diagnose.yml: its container ended, the link went down, or image and files are"
-        " not the same.",
+        "Check the other Spark with status.yml and diagnose.yml: its container ended, the link went down, or image or"
+        " files differ.",
         USERS_OF_TWO,
         substrings=("lost communication with a remote daemon",),
     ),
     KnownProblem(
         "rank_hung_up",
         LOG,
-        "The other rank has hung up",
-        "Read why in the other Spark's log, with logs.yml or diagnose.yml.",
+        "The other rank closed the connection",
+        "The log of the other Spark shows why; read it with logs.yml or diagnose.yml.",
         NCCL,
         severity=HINT,
         substrings=("Connection closed by remote peer", "socketProgress: Connection closed"),
@@ -1220,17 +1230,17 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fp4_gemm",
         LOG,
-        "The image's kernels for matrices in NVFP4 need more shared memory than a GB10 has",
-        "Leave enable_autotuner on, which passes them over, or use a release with pull request 12141.",
+        "The NVFP4 matrix kernels of the image need more shared memory than a GB10 has",
+        "Keep enable_autotuner on, which skips these kernels, or use a release with pull request 12141.",
         "NVIDIA/TensorRT-LLM issue 11368",
         severity=HINT,
-        # In the autotuner's own lines it is a tactic that is left out.
+        # In the autotuner's own lines it is a tactic that is skipped.
         substrings=("Failed to run cutlass FP4 gemm", "nvfp4_gemm"),
     ),
     KnownProblem(
         "file_missing",
         LOG,
-        "A file is missing in the container; with two Sparks perhaps on one of them only",
+        "A file is missing in the container; on two Sparks perhaps only on one",
         "Copy it to every Spark.",
         TENSORRT_LLM,
         severity=HINT,
@@ -1239,7 +1249,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "arguments_refused",
         LOG,
-        "The engine options or the command line were refused",
+        "The engine options or the command line were rejected",
         "Read the lines that follow.",
         SERVE,
         severity=WRAPPER,
@@ -1261,12 +1271,12 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "engine_dead",
         LOG,
-        "The engine died behind a live port",
+        "The engine has died, but its port is still open",
         "Restart the server and read the lines above.",
         SERVER,
         severity=WRAPPER,
         substrings=(
-            # The longer one first: what follows a match is taken for the reason.
+            # The longer one comes first, because the text after a match is taken for the reason.
             "Health check detected fatal engine error, initiating server shutdown",
             "Health check detected fatal engine error",
             "LLM is unavailable. Please check the server logs for more details.",
@@ -1290,7 +1300,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "loading_stalled",
         LOG,
-        "Some images never get past the first weight on this GPU when the count stands at 0",
+        "Some images stall at the first weight on this GPU, with the count at 0",
         "Use 1.3.0rc12 or 1.3.0rc13.",
         "NVIDIA/TensorRT-LLM issue 14500",
         severity=WARNING,
@@ -1300,8 +1310,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "all_reduce_stalled",
         LOG,
-        "The all-reduce of some releases never ends between two Sparks when the log stands here",
-        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
+        "If this is the last line of the log, the all-reduce may hang, as it does in some releases on two Sparks",
+        "Use the image 1.2.0rc6, which is known to work on two Sparks, or 1.3.0rc22 or newer, which has pull request"
+        " 15559.",
         ALL_REDUCE,
         severity=WARNING,
         substrings=("finalMNNVL=0",),
@@ -1310,7 +1321,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "eagle_renamed",
         LOG,
-        "The decoding_type is in the old spelling",
+        "The decoding_type has its old spelling",
         "Write Eagle3.",
         ARGUMENTS,
         severity=WARNING,
@@ -1319,8 +1330,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ucx_device",
         LOG,
-        "UCX_NET_DEVICES names a device that is not there",
-        "Harmless as long as the server answers; else correct the name.",
+        "UCX_NET_DEVICES names a device that does not exist",
+        "This is harmless as long as the server answers. If it does not, correct the name.",
         "NVIDIA/TensorRT-LLM issue 2594",
         severity=WARNING,
         substrings=("UCX  WARN  network device", "UCX WARN network device"),
@@ -1328,7 +1339,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "nccl_over_socket",
         LOG,
-        "NCCL goes through the cable by TCP and not by RDMA, which costs most of its speed",
+        "NCCL uses TCP instead of RDMA, which is much slower",
         "Run two_sparks.yml again, which gives the container /dev/infiniband and sets NCCL_IB_HCA to both devices.",
         NCCL_DOCS,
         severity=WARNING,
@@ -1337,7 +1348,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "gpu_direct_rdma",
         LOG,
-        "A Spark has no GPU Direct RDMA, since CPU and GPU share one memory",
+        "A Spark has no GPU Direct RDMA, because CPU and GPU share one memory",
         "Nothing to do.",
         "NVIDIA developer forum, thread 348787",
         severity=INFORMATION,
@@ -1346,8 +1357,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "nvml_memory",
         LOG,
-        "NVML cannot tell the GPU's memory on a Spark, where CPU and GPU share one pool",
-        "Nothing to do; MemAvailable in /proc/meminfo tells.",
+        "NVML cannot measure GPU memory on a Spark, because CPU and GPU share one memory",
+        "Nothing to do. MemAvailable in /proc/meminfo shows the available memory.",
         "NVIDIA/gpu-operator issue 1794",
         severity=INFORMATION,
         substrings=("NVMLError_NotSupported", "NVML_ERROR_NOT_SUPPORTED"),
@@ -1355,8 +1366,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fp4_experts",
         LOG,
-        "The autotuner meets kernels for experts in NVFP4 that do not fit a GB10, and passes them over",
-        "Nothing to do. If the server ends so, or is slow, use another image, such as 1.3.0rc17.",
+        "The autotuner skips NVFP4 expert kernels that do not fit a GB10",
+        "Nothing to do. If the server ends here or is slow, use another image, such as 1.3.0rc17.",
         "NVIDIA/TensorRT-LLM pull request 12899 and issue 14575",
         severity=INFORMATION,
         substrings=("Failed to initialize cutlass TMA WS grouped gemm",),
@@ -1364,7 +1375,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "adjusted",
         LOG,
-        "The server adjusted an option to the kind of speculation",
+        "The server adjusted an option to the speculation method",
         "Nothing to do.",
         EXECUTOR,
         severity=INFORMATION,
@@ -1374,64 +1385,65 @@ CATALOGUE: tuple[KnownProblem, ...] = (
             "disable enable_block_reuse for SM",
         ),
     ),
-    # What happened to the server.
+    # The state of the server.
     KnownProblem(
         "loading_stalled_at_0",
         LOG,
-        "The server does not get past the first weight, as some images do on this GPU",
+        "The server stalls at the first weight, as some images do on this GPU",
         "Use 1.3.0rc12 or 1.3.0rc13.",
         "NVIDIA/TensorRT-LLM issue 14500",
     ),
     KnownProblem(
         "all_reduce_hangs",
         LOG,
-        "The two Sparks do not get past their first all-reduce, as with some images",
-        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
+        "The two Sparks hang in their first all-reduce, as they do with some images",
+        "Use the image 1.2.0rc6, which is known to work on two Sparks, or 1.3.0rc22 or newer, which has pull request"
+        " 15559.",
         ALL_REDUCE,
     ),
     KnownProblem(
         "engine_hangs",
         RECORD,
-        "The server listens and generates nothing",
-        "Restart it with stop.yml and start.yml; the container does so by itself after some minutes.",
+        "The server listens, but generates no text",
+        "Restart it with stop.yml and start.yml. If you wait some minutes, the container restarts it by itself.",
         "NVIDIA/TensorRT-LLM pull request 16338",
     ),
     KnownProblem(
         "peer_lost",
         RECORD,
-        "The server has lost its other half, and generates nothing",
-        "It comes back by itself when the other Spark does; status.yml says for both how they stand.",
+        "The server lost the connection to the other Spark and generates no text",
+        "It recovers by itself when the other Spark does. status.yml shows the state of both.",
         THIS,
         explains=("server_refuses", "engine_hangs", "mpi_lost", "rank_hung_up"),
     ),
     KnownProblem(
         "worker_missing",
         RECORD,
-        "The head waits for its worker, which does not come",
-        "See with status.yml what the other Spark does; start.yml starts both.",
+        "The head waits for its worker, which does not start",
+        "Check the other Spark with status.yml. start.yml starts both.",
         THIS,
     ),
     KnownProblem(
         "fabric_missing",
         RECORD,
-        "The worker waits for its address on the fabric, which does not come",
-        "Put the cable in; two_sparks.yml gives the address again.",
+        "The worker waits for its fabric address, which is not set",
+        "Plug the cable in; two_sparks.yml sets the address again.",
         SPARKS,
     ),
     KnownProblem(
         "head_missing",
         RECORD,
-        "This worker runs for a head that does not start its rank",
-        "If the head serves something else or is gone, give the memory back with stop.yml and --limit for this Spark;"
-        " else start both with start.yml.",
+        "This worker runs, but the head does not start its rank",
+        "If the head runs another deployment or is gone, free the memory with stop.yml and --limit for this Spark."
+        " Otherwise start both with start.yml.",
         USERS_OF_TWO,
     ),
     KnownProblem(
         "ranks_silent",
         RECORD,
-        "mpirun was started, and neither rank has said a word",
-        "It waits for the other Spark: see that both have their fabric addresses (status.yml), that no firewall is"
-        " between them, and that no older rank runs there; then stop.yml and start.yml.",
+        "mpirun was started, but neither rank has logged anything",
+        "mpirun waits for the other Spark. Check with status.yml that both have their fabric addresses. Check that no"
+        " firewall is between them and that no older rank runs there. Then run stop.yml and start.yml.",
         SPECULATIVE,
         severity=HINT,
     ),
@@ -1439,7 +1451,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "worker_failed",
         RECORD,
         "The worker's container cannot run a rank",
-        "Remove the cause that it names, then run two_sparks.yml again, or start.yml.",
+        "Remove the cause in the message. Then run two_sparks.yml again, or start.yml.",
         THIS,
         severity=HINT,
         consequence=True,
@@ -1447,7 +1459,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_held_by_others",
         MACHINE,
-        "Others hold the memory that the server needs",
+        "Other programs use the memory that the server needs",
         "Stop them, for example with 'docker stop <name>'.",
         SPECULATIVE,
         severity=HINT,
@@ -1457,8 +1469,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_not_given_back",
         MACHINE,
-        "Most of the memory is in use though nothing seems to use it, as after a hard stop of a GPU program",
-        "Reboot the Spark; stop servers with stop.yml, which lets them give the memory back.",
+        "Most of the memory is in use, but no program uses it; this happens when a GPU program is killed",
+        "Reboot the Spark. Stop servers with stop.yml, which lets them release their memory.",
         USERS,
         severity=HINT,
         explains=MEMORY,
@@ -1476,7 +1488,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "oom_container",
         DOCKER,
-        "The container's memory ran out",
+        "The container ran out of memory",
         "Stop other users of the memory or lower free_gpu_memory_fraction.",
         TRT_LLM,
         explains=("exit_killed",),
@@ -1484,15 +1496,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "oomd_killed",
         DOCKER,
-        "The memory or swap ran short, and systemd-oomd killed the container",
-        "Stop other users of the memory or lower free_gpu_memory_fraction; 'oomctl' shows what systemd-oomd watches.",
+        "Memory or swap ran short, and systemd-oomd killed the container",
+        "Stop other users of the memory or lower free_gpu_memory_fraction. 'oomctl' shows what systemd-oomd monitors.",
         "systemd source, src/oom/oomd-manager.c",
         explains=("exit_killed", "oom_container"),
     ),
     KnownProblem(
         "may_sleep",
         MACHINE,
-        "The machine may go to sleep when nobody sits at it",
+        "The machine may go to sleep when no one uses it",
         KEEP_AWAKE,
         USERS,
         severity=HINT,
@@ -1501,15 +1513,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "machine_restarted",
         MACHINE,
-        "The machine went down while the server ran",
-        "Start the server with start.yml; if it happens under load, cap the GPU's clocks with 'sudo nvidia-smi -lgc'.",
+        "The machine went down while the server was running",
+        "Start the server with start.yml. If it happens under load, limit the GPU clocks with 'sudo nvidia-smi -lgc'.",
         USERS,
         severity=HINT,
     ),
     KnownProblem(
         "exit_killed",
         RECORD,
-        "The server was killed from outside, usually because the memory ran out",
+        "The server was killed, usually because memory ran out",
         "Stop other users of the memory, or lower free_gpu_memory_fraction.",
         TRT_LLM,
         severity=HINT,
@@ -1525,7 +1537,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "exit_usage",
         RECORD,
-        "The server refused its command line",
+        "The server rejected its command line",
         "Use the image that the recipe names.",
         SERVE,
         severity=HINT,
@@ -1533,8 +1545,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "container_exited",
         DOCKER,
-        "The container has ended by itself",
-        "Run the playbook again; 'docker logs' shows what it said last.",
+        "The container ended by itself",
+        "Run the playbook again. 'docker logs' shows its last output.",
         TRT_LLM,
         severity=HINT,
         consequence=True,
@@ -1542,24 +1554,24 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "container_missing",
         DOCKER,
-        "A deployment is recorded here, and its container is gone",
-        "Run the playbook that made it again; nothing is downloaded twice.",
+        "A deployment is recorded here, but its container is gone",
+        "Run the deployment's playbook again; nothing is downloaded twice.",
         THIS,
         severity=HINT,
     ),
     KnownProblem(
         "state_contradicts",
         RECORD,
-        "The container runs, and its first program does not say what the server does",
-        "Stop and start it with stop.yml and start.yml.",
+        "The container runs, but its supervisor does not report the state of the server",
+        "Restart it with stop.yml and start.yml.",
         USERS,
         severity=HINT,
     ),
     KnownProblem(
         "crash_loop",
         RECORD,
-        "The server died several times within an hour and is not started again",
-        "Remove the cause (server.log tells it), then run the playbook again, or start.yml.",
+        "The server died several times within an hour and is not restarted",
+        "Find the cause in server.log and remove it. Then run the playbook again, or start.yml.",
         THIS,
         severity=HINT,
         consequence=True,
@@ -1576,12 +1588,12 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "server_silent",
         MACHINE,
-        "The server is said to run, and nothing answers at its address",
-        "Look whether a firewall is in the way; else restart it with stop.yml and start.yml.",
+        "The server is recorded as running, but nothing answers at its address",
+        "Check whether a firewall blocks it. Otherwise restart it with stop.yml and start.yml.",
         SPECULATIVE,
         severity=HINT,
     ),
-    # Serves, but.
+    # The server works, but not as it should.
     KnownProblem(
         "forced_acceptance",
         DOCKER,
@@ -1593,7 +1605,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "endless_text",
         RECORD,
-        "The answer repeated itself, which EAGLE-3 with gpt-oss is known for on some images",
+        "The answer repeated itself, a known problem of EAGLE-3 with gpt-oss on some images",
         "Use the image that the recipe names, or another draft head.",
         "NVIDIA/TensorRT-LLM issue 8615",
         severity=WARNING,
@@ -1601,7 +1613,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "gibberish",
         RECORD,
-        "The answer was garbled, which EAGLE-3 is known for on 1.2.0rc8",
+        "The answer was garbled, a known problem of EAGLE-3 on 1.2.0rc8",
         "Use another image.",
         "NVIDIA/TensorRT-LLM issue 11125",
         severity=WARNING,
@@ -1609,15 +1621,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "tool_calls_missing",
         RECORD,
-        "Tool calls or the answer's text went missing, which EAGLE-3 is known for on 1.3.0rc13",
-        "If you use tools, serve without drafts (method none), or use another image.",
+        "Tool calls or text were missing in the answer, a known problem of EAGLE-3 on 1.3.0rc13",
+        "If you use tools, serve without speculation (method none), or use another image.",
         "NVIDIA/TensorRT-LLM issue 16377",
         severity=WARNING,
     ),
     KnownProblem(
         "drafts_useless",
         RECORD,
-        "Drafts cost more than they bring",
+        "Speculation costs more time than it saves",
         "Try a shorter draft length, or method none.",
         "arXiv 2211.17192 'Fast Inference from Transformers via Speculative Decoding'",
         severity=WARNING,
@@ -1625,15 +1637,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "served_name_differs",
         RECORD,
-        "The model is served under another name than the record says",
-        "Ask for the name that /v1/models lists.",
+        "The server uses another model name than the record",
+        "Use the name that /v1/models lists.",
         NEMOTRON,
         severity=WARNING,
     ),
     KnownProblem(
         "cache_not_mounted",
         DOCKER,
-        "The container has no Hugging Face cache from outside, so it fetches its models at each start",
+        "The Hugging Face cache is not mounted, so the container downloads its models at each start",
         "Run the playbook again, which mounts it.",
         NEMOTRON,
         severity=WARNING,
@@ -1642,14 +1654,14 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "shared_memory_large",
         DOCKER,
         "The container has a large shared memory of its own, which counts twice on unified memory",
-        "Leave out shm_size and use the host's IPC.",
+        "Remove shm_size and use the IPC of the host.",
         USERS,
         severity=WARNING,
     ),
     KnownProblem(
         "kernel_version",
         MACHINE,
-        "The running kernel is one in which the GPU's driver is known to get no memory",
+        "The GPU driver is known to fail to allocate memory on the running kernel",
         "Boot the 6.17 kernel of DGX OS.",
         "NVIDIA/open-gpu-kernel-modules issue 1358",
         severity=WARNING,
@@ -1658,23 +1670,25 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "disk_nearly_full",
         MACHINE,
         "A disk is nearly full",
-        "Make room there: 'cleanup.yml -e unused=true' removes models that nothing uses, 'docker image prune' images.",
+        "Free disk space: 'cleanup.yml -e unused=true' removes unused models, and 'docker image prune' removes unused"
+        " images.",
         NIM,
         severity=WARNING,
     ),
     KnownProblem(
         "fabric_slower",
         MACHINE,
-        "The link to the other Spark runs slower than it did",
-        "Take both Sparks off the power for a minute, cable out, and start them again; else use another cable.",
+        "The link to the other Spark is slower than before",
+        "Unplug the cable, disconnect both Sparks from power for a minute, and start them again. If that does not"
+        " help, use another cable.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
         severity=WARNING,
     ),
     KnownProblem(
         "fabric_mtu",
         MACHINE,
-        "Packets to the other Spark may no longer be as large as they were",
-        "Run two_sparks.yml again, which sets the MTU and proves it in both directions.",
+        "The MTU of the link to the other Spark is smaller than before",
+        "Run two_sparks.yml again, which sets the MTU and verifies it in both directions.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("ibv_no_answer",),
@@ -1682,9 +1696,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "twins_in_one_network",
         MACHINE,
-        "Both ways through the cable are in one network, so that one may answer for the other",
-        "Give each a network of its own: take the addresses away and let two_sparks.yml choose "
-        "(spark_network_addresses).",
+        "Both port interfaces are in one network, so one may answer for the other",
+        "Give each its own network: remove the addresses and let two_sparks.yml choose new ones"
+        " (spark_network_addresses).",
         "eugr/spark-vllm-docker issue 270",
         severity=WARNING,
         explains=("ibv_gid",),
@@ -1692,16 +1706,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ranks_unequal",
         RECORD,
-        "The two Sparks differ, and the slower one sets the pace",
-        "Bring both to the same release of DGX OS; a Spark with less memory needs a smaller free_gpu_memory_fraction.",
+        "The two Sparks differ, and the slower one limits the speed",
+        "Update both to the same release of DGX OS. A Spark with less memory needs a smaller free_gpu_memory_fraction.",
         USERS_OF_TWO,
         severity=WARNING,
     ),
     KnownProblem(
         "rank_on_one_core",
         RECORD,
-        "A rank may use one core only, on which NCCL's threads starve",
-        "Run two_sparks.yml again, which starts ranks without binding; take OMPI_MCA_ settings of your own out.",
+        "A rank is bound to one core, so NCCL's threads starve",
+        "Remove your own OMPI_MCA_ settings and run two_sparks.yml again, which starts ranks without binding.",
         USERS_OF_TWO,
         severity=WARNING,
     ),
@@ -1709,7 +1723,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "infiniband_not_passed",
         DOCKER,
         "The container cannot use RDMA",
-        "Leave trtllm_container_devices alone and run two_sparks.yml again.",
+        "Leave trtllm_container_devices at its default and run two_sparks.yml again.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("nccl_over_socket",),
@@ -1717,18 +1731,18 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "link_capped",
         MACHINE,
-        "The cable carries far less than it can, as the test of its bandwidth has measured since the start",
-        "Run the playbook that deployed it again with -K and -e spark_network_keep_nic_on=true and reboot both with the"
-        " cable in; if that does not help, switch both off and take the power plugs out for a minute.",
+        "The link is far slower than it can be, according to the bandwidth test since the start",
+        "Run the deployment's playbook again with -K and -e spark_network_keep_nic_on=true. Then reboot both with the"
+        " cable plugged in. If that does not help, switch both off and unplug their power for a minute.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
         severity=WARNING,
     ),
     KnownProblem(
         "pair_by_tcp",
         RECORD,
-        "The two Sparks go through the cable by TCP and not by RDMA, which costs most of its speed",
-        "Take NCCL_ variables of your own, such as NCCL_IB_DISABLE, NCCL_NET or NCCL_IB_HCA, out of"
-        " speculative_serve_environment and run two_sparks.yml again. status.yml says what else can be done.",
+        "The two Sparks use TCP instead of RDMA, which is much slower",
+        "Remove your own NCCL_ variables, such as NCCL_IB_DISABLE, NCCL_NET or NCCL_IB_HCA, from"
+        " speculative_serve_environment. Then run two_sparks.yml again. status.yml shows what else can be done.",
         NCCL_DOCS,
         severity=WARNING,
         explains=("nccl_over_socket",),
@@ -1744,8 +1758,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "memory_lock_limited",
         DOCKER,
-        "The container may not lock all the memory that the network card is to read",
-        "Leave trtllm_container_ulimits at memlock -1 and run two_sparks.yml again.",
+        "The container is not allowed to lock all the memory that the NIC reads",
+        "Set trtllm_container_ulimits to memlock -1 and run two_sparks.yml again.",
         NCCL_DOCS,
         severity=WARNING,
         explains=("ibv_memory_lock",),
@@ -1753,42 +1767,43 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "fabric_not_pinned",
         DOCKER,
-        "NCCL is not told to use both ways through the cable, and may take a slower one",
-        "Take NCCL_ settings of your own out of speculative_serve_environment and run two_sparks.yml again.",
+        "NCCL is not configured to use both port interfaces, and may choose a slower one",
+        "Remove your own NCCL_ settings from speculative_serve_environment and run two_sparks.yml again.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("nccl_over_socket",),
     ),
-    # Serves not yet, or not now, and nothing is wrong.
+    # The server does not work yet or at the moment, but nothing is wrong.
     KnownProblem(
         "waits_for_other",
         RECORD,
-        "One of the two Sparks waits for the other one",
-        "Wait some minutes; status.yml says how both stand.",
+        "One of the two Sparks waits for the other",
+        "Wait some minutes. status.yml shows the state of both.",
         THIS,
         severity=WARNING,
     ),
     KnownProblem(
         "trial",
         RECORD,
-        "A benchmark tries other engine options than the deployment's own",
-        "Wait; the deployment's own options are served again when it ends. status.yml shows how far it is.",
+        "A benchmark runs a trial with other engine options than the deployment's",
+        "Wait: when the benchmark ends, the server restarts with the deployment's options. status.yml shows the"
+        " progress.",
         THIS,
         severity=WARNING,
     ),
     KnownProblem(
         "still_loading",
         RECORD,
-        "The server still loads",
-        "Wait; status.yml shows how far it is.",
+        "The server is still loading",
+        "Wait; status.yml shows the progress.",
         SPECULATIVE,
         severity=WARNING,
     ),
     KnownProblem(
         "busy",
         RECORD,
-        "The server is up and was busy with others while it was asked",
-        "Nothing to do; ask again later to be sure.",
+        "The server is running, but was busy with other requests during the probe",
+        "Nothing to do. To be sure, run diagnose.yml again later.",
         THIS,
         severity=WARNING,
     ),
@@ -1803,7 +1818,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "download_under_way",
         JOB,
-        "A download is under way",
+        "A download is running",
         "Wait, or run the playbook again to watch it.",
         NIM,
         severity=WARNING,
@@ -1811,31 +1826,31 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "earlier_attempt",
         LOG,
-        "A later deployment did not get ready and was undone",
-        "Read why in failed.log.",
+        "A later deployment did not become ready and was rolled back",
+        "failed.log shows the reason.",
         THIS,
         severity=INFORMATION,
     ),
     KnownProblem(
         "image_without_digest",
         RECORD,
-        "The image was loaded from a file, so there is no digest to compare it by",
-        "Nothing to do; its id identifies it on this machine.",
+        "The image was loaded from a file, so it has no digest to compare",
+        "Nothing to do. Its ID identifies it on this machine.",
         DOCKER_DOCS,
         severity=INFORMATION,
     ),
 )
 
-# Why a container may not reach the GPU that its host sees; the last one where nothing tells.
+# Why a container may not reach the GPU of its host; the last one if no text shows the reason.
 GPU_CAUSES = ("gpu_driver", "cdi_stale", "image_architecture", "cuda_broken", "docker_no_gpu")
 
 
 def known(text: str, places: t.Container[str]) -> t.Iterator[KnownProblem]:
-    """Return the rows of these places that know a text, by their priority."""
+    """Return the rows of these places that recognise a text, by priority."""
     return (row for row in CATALOGUE if row.where in places and row.knows(text))
 
 
 def cause_of(text: str, ids: tuple[str, ...]) -> KnownProblem:
-    """Return the first of these rows that knows a text, or the last of them."""
+    """Return the first of these rows that recognises a text, or else the last one."""
     rows = {row.id: row for row in CATALOGUE}
-    return next((rows[one] for one in ids if rows[one].knows(text)), rows[ids[-1]])
+    return next((rows[id_] for id_ in ids if rows[id_].knows(text)), rows[ids[-1]])

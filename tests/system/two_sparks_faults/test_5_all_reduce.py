@@ -34,7 +34,7 @@ def test_one_that_dies_is_named_with_the_image_that_works(fault: t.Callable[[str
     with fault("dies"):
         text = words(playbook.fail("serve", variables=PAGE))
     assert "on two Sparks the all-reduce of this release may crash" in text
-    assert "The all-reduce of this release crashes between two Sparks" in text
+    assert "The all-reduce of this release crashes on two Sparks" in text
     assert "Use the image 1.2.0rc6" in text
 
 

@@ -133,7 +133,7 @@ def test_a_card_that_left_with_the_other_spark_stays_away_and_is_told(
     told = said(playbook.fail("two_sparks"))
     assert "spark-1: the ConnectX network card is switched off" in told
     assert f"'sudo {cables.HANDLER} plug-in' on spark-1" in told
-    assert "DGX OS took the network card off the bus" in said(playbook.run("diagnose"))
+    assert "DGX OS removed the NIC from the bus" in said(playbook.run("diagnose"))
     # A container that starts anew now gets what is left in /dev/infiniband, and no device of the card.
     before = head.inspect()
     head.spark.exec(["kill", "-9", str(before["State"]["Pid"])])
@@ -194,7 +194,7 @@ def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp
     assert refused(head)
     assert refused(worker)
     path = tmp_path / "status.json"
-    assert "The network card was not there when Docker was to start the container" in said(playbook.run("diagnose"))
+    assert "The NIC was missing when Docker tried to start the container" in said(playbook.run("diagnose"))
     playbook.run("status", variables={"json": str(path)})
     for status in json.loads(path.read_text(encoding="utf-8")).values():
         assert status["state"] == "dead"

@@ -87,7 +87,7 @@ BANNER = "\n==================\n== TensorRT LLM ==\n==================\n\nNVIDIA
 def test_a_banner_is_no_reason() -> None:
     answer = '{"problem": "cuInit(0) failed with CUDA error 999", "free": null}'
     text = failure_message({"msg": f"{BANNER}\ndgx-spark-speculative-gpu:{answer}\nbye\n"}, "spark-1", "gpu")
-    assert text.startswith("cuInit(0) failed with CUDA error 999. A container gets the GPU, and CUDA does not start")
+    assert text.startswith("cuInit(0) failed with CUDA error 999. Containers get the GPU, but CUDA cannot")
     assert "NVIDIA Release" not in text
     assert "bye" not in text
 

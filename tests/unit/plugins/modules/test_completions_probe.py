@@ -278,7 +278,7 @@ def test_loading_that_stands_still(container: Container, probe: Probe) -> None:
             exited(2, reason=""),
             "two_runs",
             "The server ended with exit code 2 (a wrong command line): Error: No such option: --config. The command"
-            " line has an option that this release of trtllm-serve does not know. Put the setting into the engine"
+            " line has an option that this release of trtllm-serve does not know. Move the setting to the engine"
             " options, or use the image that the recipe names.",
         ),
         ("failed", exited(3, reason=""), None, "The server ended with exit code 3: its log does not say why."),

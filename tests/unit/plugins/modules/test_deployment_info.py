@@ -537,7 +537,7 @@ CARD_LATE = 'error gathering device information while adding custom device "/dev
         ("exited", {"OOMKilled": True, "ExitCode": 137}, "running", "dead", "because the memory ran out."),
         ("exited", {"ExitCode": 139}, "running", "dead", "exit code 139 (a crash in native code)"),
         ("exited", {"ExitCode": 137}, "failed", "failed", "The server failed and is not started again."),
-        ("exited", {"ExitCode": 128, "Error": CARD_LATE}, "running", "dead", "not a device node. The network card was"),
+        ("exited", {"ExitCode": 128, "Error": CARD_LATE}, "running", "dead", "not a device node. The NIC was missing"),
         ("created", {"Error": "no such thing."}, "running", "dead", "dgx-spark-speculative: no such thing."),
     ],
 )
