@@ -107,7 +107,7 @@ class Story:
         screen.in_short = self._is_unchanged
         self._checks = bool(context.CLIARGS.get("check"))
         if self._checks:
-            screen.show("Check mode: nothing is changed, 'differs' is what would be.")
+            screen.show("Check mode: nothing is changed, 'differs' marks what would change.")
 
     def playbook_on_play_start(self, play: t.Any) -> None:
         self._end_step(last=True)
@@ -243,7 +243,7 @@ class Story:
         """The process ends, and nobody has called for the end of the story."""
         if self._step is not None:
             goes_on = GOES_ON if self._task is not None and is_followed(self._task) else ""
-            self._screen.show(f"stopped; the last task was: {self._step.task}{goes_on}", colour("COLOR_ERROR"))
+            self._screen.show(f"interrupted during: {self._step.task}{goes_on}", colour("COLOR_ERROR"))
         self._end_step(last=True)
         self._settle(self._held)
         self._screen.release()
@@ -263,14 +263,14 @@ class Story:
     def _recap(self, host: str, counts: t.Mapping[str, int], has_failed: bool) -> None:
         outcome = "unreachable" if counts["unreachable"] else "failed" if counts["failures"] else "ok"
         if outcome == "ok" and host in self._stopped:
-            outcome = "stopped, since another host failed"
+            outcome = "stopped (another host failed)"
         changed, differs = self._counts[host, "changed"], self._counts[host, "differs"]
         words = [
             outcome,
             f"{changed or 'nothing'} changed",
-            *([f"{differs} would be"] if differs else []),
-            *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and not has_failed else []),
-            *([f"{counts['ignored']} failed and ignored"] if counts["ignored"] else []),
+            *([f"{differs} would change"] if differs else []),
+            *([f"{counts['rescued']} rescued"] if counts["rescued"] and not has_failed else []),
+            *([f"{counts['ignored']} ignored"] if counts["ignored"] else []),
         ]
         text = f"{host}: {', '.join(words)}, {duration(self._clock() - self._began)}"
         self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))

@@ -33,7 +33,7 @@ def test_a_prompt_that_one_pass_does_not_hold_is_answered(head: Node) -> None:
 
 def test_it_was_told_that_it_fits_how_the_copy_got_on_and_what_serves() -> None:
     told = (STATE / "two_sparks.log").read_text(encoding="utf-8").rpartition("PLAY [Begin with two bare Sparks]")[2]
-    assert "It fits" in told
+    assert "Fits with" in told
     assert "to spark-2:" in told
     assert "spark-1 and spark-2 serve Qwen3-235B-A22B-FP4 with EAGLE-3, draft length 3" in told
 

@@ -218,7 +218,9 @@ def on_two(request: MemoryRequest, size: Sizes) -> str:
     """What two Sparks would do, if that is a question."""
     if request.sparks > 1 or request.memory.total is None or any(model.missing for model in request.models):
         return ""
-    return "two Sparks would hold it" if fits_on_two_sparks(request, size) else "two Sparks would not hold it either"
+    return (
+        "it would fit on two Sparks" if fits_on_two_sparks(request, size) else "it would not fit on two Sparks either"
+    )
 
 
 def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
@@ -251,7 +253,7 @@ def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: st
     served = f"{title(request)}, with {conversations(size)}," if made.cache is not None else title(request)
     if made.needed > made.room:
         short = amount(made.needed - made.room)
-        wrong = f"{served} needs {amount(made.needed)} of memory{node}, {short} more than there is room for."
+        wrong = f"{served} needs {amount(made.needed)} of memory{node}, {short} more than is available."
     else:
         wrong = (
             f"{served} needs a KV cache of {amount(made.cache or 0)}, but kv_cache_config.free_gpu_memory_fraction "
@@ -279,22 +281,22 @@ def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: st
 
 def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: str, fitting: int | None) -> str:
     if verdict == FITS and size.by_fraction:
-        return "It fits."
+        return "Fits."
     if verdict == FITS:
         longer = size.context is not None and (fitting or 0) > size.context
         asked = longer and not size.explicit_tokens
-        more = f"; {fitting:,} tokens of context would fit, too" if asked else ""
-        return f"It fits; {amount((made.room or 0) - made.needed)} stay free{more}."
+        more = f"; up to {fitting:,} tokens of context would fit" if asked else ""
+        return f"Fits with {amount((made.room or 0) - made.needed)} to spare{more}."
     if verdict == LESS_CONTEXT:
         tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) or 0
         two = "" if held_by_others(request, made) else on_two(request, size)
-        also = f"; {two} as it is" if two.endswith("would hold it") else ""
-        return f"It fits with less context only: {setting(request, size, fitting or 0, tokens)}{also}."
+        also = f"; {two} unchanged" if two.endswith("would fit on two Sparks") else ""
+        return f"Fits only with a shorter context: {setting(request, size, fitting or 0, tokens)}{also}."
     if verdict == DOES_NOT_FIT:
         if held_by_others(request, made):
-            return f"It does not fit: {amount(made.excess)} are missing, which other programs hold."
+            return f"Does not fit: {amount(made.excess)} short; other programs use that much."
         two = on_two(request, size)
-        return f"It does not fit: {amount(made.excess)} are missing" + (f"; {two}." if two else ".")
+        return f"Does not fit: {amount(made.excess)} short" + (f"; {two}." if two else ".")
     return "Whether it fits is unknown."
 
 
@@ -318,17 +320,18 @@ def notes(request: MemoryRequest, size: Sizes) -> list[str]:
         )
     if size.by_fraction:
         result.append(
-            f"The KV cache takes {per_cent(request)} of what the weights leave, also of what is kept for the desktop."
+            f"The KV cache takes {per_cent(request)} of what the weights leave, including the memory that is "
+            "reserved for the system."
         )
     return result
 
 
 def memory_rows(request: MemoryRequest) -> list[tuple[str, int | None]]:
     memory = request.memory
-    made = [("memory of this Spark", memory.total), ("kept for the desktop and the system", request.reserve)]
-    slot = ", with what our own deployment gives back" if memory.slot else ""
-    made.append((f"available now{slot}", memory.free))
-    return [*made, ("of it free for the GPU, by CUDA", memory.cuda.free)] if memory.cuda else made
+    made = [("memory of this Spark", memory.total), ("reserved for the system", request.reserve)]
+    slot = ", including the current deployment's" if memory.slot else ""
+    made.append((f"available{slot}", memory.free))
+    return [*made, ("free according to CUDA", memory.cuda.free)] if memory.cuda else made
 
 
 def table(parts: t.Sequence[tuple[str, int | None]], widest: int) -> list[str]:
@@ -346,8 +349,8 @@ def render(
     """The plan as a table with its verdict."""
     complete = all(row["bytes"] is not None for row in found)
     needs = [(row["name"], row["bytes"]) for row in found]
-    needs.append(("needed" if complete else "needed, of what is known", made.needed))
-    has = [*memory_rows(request), ("room", made.room)]
+    needs.append(("needed" if complete else "needed (known part)", made.needed))
+    has = [*memory_rows(request), ("usable", made.room)]
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
     each = f" (each of {request.sparks} Sparks)" if request.sparks > 1 else ""
@@ -377,7 +380,7 @@ def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
     """The lines of all plans of a deployment. It needs the same of each Spark: the one with the least room tells."""
     made = [one for one in plans if one.get("lines")]
     least = min(made, key=lambda one: math.inf if one["room"] is None else one["room"] - one["needed"], default=None)
-    others = ["", "  The other Sparks need the same, and have no less room."] if len(made) > 1 else []
+    others = ["", "  The other Sparks need the same and have at least as much memory."] if len(made) > 1 else []
     return [*least["lines"], *others] if least else []
 
 

@@ -54,7 +54,7 @@ def plan(
     if address.startswith("127.") or address == "::1":
         where = [f"{host}: Open WebUI is at {url}"]
         if not reach.local:
-            where += ["", "  Open a tunnel from here, and it is there as well:", *command(reach.tunnel(url)), ""]
+            where += ["", "  Or open an SSH tunnel:", *command(reach.tunnel(url)), ""]
     else:
         where = [
             f"{host}: Open WebUI is at http://{(reach.host or host) if address in ('0.0.0.0', '::') else shown}:{port}",

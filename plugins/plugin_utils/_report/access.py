@@ -94,7 +94,7 @@ def api(url: str, listens_on: str | None) -> str:
         local = ipaddress.ip_address(listens_on or "").is_loopback
     except ValueError:
         return f"{url}/v1"
-    return f"{url}/v1 ({'only from the Spark itself' if local else f'open to everyone who can reach {listens_on}'})"
+    return f"{url}/v1 ({'reachable from this Spark only' if local else f'open to everyone who can reach {listens_on}'})"
 
 
 def rows(url: str, listens_on: str | None, endpoint: Endpoint, where: str = "") -> list[tuple[str, str]]:
@@ -123,7 +123,7 @@ def opening(url: str, reach: Reach, endpoint: Endpoint) -> list[str]:
     if endpoint.of(LAN) and endpoint.key:
         *words, last = reach.read(endpoint.key)
         return ["  Read the key:", *command([f"KEY=$({words[0]}", *words[1:], f"{last})"])]
-    return [] if reach.local else ["  Open a tunnel from here:", *command(reach.tunnel(url))]
+    return [] if reach.local else ["  Open an SSH tunnel:", *command(reach.tunnel(url))]
 
 
 def curl(url: str, model: str, reach: Reach, endpoint: Endpoint) -> list[str]:

@@ -108,7 +108,7 @@ def _rollback_advice(host: str, status: Status, around: Around) -> list[Advice]:
     remembered = [around.statuses[name].previous if name in around.statuses else None for name in nodes if name != host]
     if any(other is None or other.deployment != before.deployment for other in remembered):
         return []
-    return [Advice(f"Go back to {before.deployment}", "serve", nodes, "previous=true")]
+    return [Advice(f"Roll back to {before.deployment}", "serve", nodes, "previous=true")]
 
 
 def advice(host: str, status: Status, around: Around) -> list[Advice]:
@@ -118,6 +118,6 @@ def advice(host: str, status: Status, around: Around) -> list[Advice]:
     result += _rollback_advice(host, status, around)
     removable = status.disk.reclaimable_bytes or 0
     if removable >= WORTH_REMOVING:
-        says = f"Give back {amount(removable)} that nothing serves"
+        says = f"Free {amount(removable)} of unused files"
         result.append(Advice(says, "cleanup", (host,), "unused=true"))
     return result

@@ -27,7 +27,7 @@ display = Display()
 # A module that waits by itself is called again at once; one that does not is not called in a tight loop.
 LEAST_CALL_S = 1.0
 # Said beforehand: Ansible kills its workers at Ctrl-C before they can say a word.
-HINT = "Ctrl-C ends the watching, not the work; run the same again to go on watching."
+HINT = "Ctrl-C stops watching, not the job. Run the same command to reattach."
 
 
 # After it the callback is left to say it.

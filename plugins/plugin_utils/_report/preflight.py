@@ -30,7 +30,7 @@ Facts = t.Mapping[str, t.Any]
 Row = tuple[str, str]
 
 NAMES = 16
-NOT_SEEN = "not seen, because of the problem below"
+NOT_SEEN = "not checked, see below"
 
 FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
 LINES: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
@@ -106,7 +106,7 @@ def engine(docker: Facts) -> list[Row]:
     rows = [("Docker", f"{docker['server_version']}, with GPU" if docker["gpu"] else f"{docker['server_version']}")]
     store = docker["image_store"]
     if store and store["free_bytes"] is not None:
-        rows.append(("disk of images", f"{amount(store['free_bytes'])} free at {store['path']}"))
+        rows.append(("image disk", f"{amount(store['free_bytes'])} free at {store['path']}"))
     return rows
 
 
@@ -120,24 +120,22 @@ def listening(docker: Facts) -> list[Row]:
 
 def image(name: str, docker: Facts, registry: Facts) -> list[Row]:
     if docker.get("image"):
-        return [("image", f"{name}, here")]
+        return [("image", f"{name}, present")]
     if not registry or registry.get("skipped") or registry.get("failed"):
         return [("image", f"{name}, {NOT_SEEN}")]
     size = registry.get("compressed_bytes")
-    return [
-        ("image", f"{name}, to pull{'' if size is None else ': ' + amount(size) + ' packed'}; the registry answered")
-    ]
+    return [("image", f"{name}, to pull{'' if size is None else ': ' + amount(size) + ' compressed'}")]
 
 
 def model(repository: Facts, token_needed: bool) -> Row:
     """One model of the Hub: here, or how much of it is missing, and whether this user may have it."""
     access = ""
     if repository["gated"]:
-        access = "; gated, and the token may download it" if token_needed else "; gated"
+        access = "; gated, token accepted" if token_needed else "; gated"
     if repository["verified"]:
-        return "model", f"{repository['id']}, here and checked"
+        return "model", f"{repository['id']}, present, verified"
     if repository["complete"]:
-        return "model", f"{repository['id']}, here, to be checked{access}"
+        return "model", f"{repository['id']}, present, not verified{access}"
     return "model", f"{repository['id']}, to download: {amount(repository['bytes_missing'] or 0)}{access}"
 
 
@@ -147,11 +145,11 @@ def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
         return rows
     rows += [model(repository, view["token_needed"]) for repository in view["repositories"]]
     if any(repository["source"] == "hub" for repository in view["repositories"]):
-        rows.append(("Hub", "answered"))
+        rows.append(("Hub", "reachable"))
     elif view["repositories"]:
-        rows.append(("Hub", "not asked, since nothing is missing"))
+        rows.append(("Hub", "not needed"))
     free = f"{amount(view['cache_free_bytes'])} free at {view['cache_filesystem']}"
-    return [*rows, ("disk of models", free)]
+    return [*rows, ("model disk", free)]
 
 
 def objection(found: Findings, name: str = "") -> list[str]:
@@ -181,18 +179,18 @@ def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
 
 def received(name: str, found: Findings) -> list[Row]:
     """What a worker gets from its head over the cable; it needs no internet."""
-    how = {True: "here", False: "from the head", None: "the head's, copied if it is not here"}[found.image_here]
+    how = {True: "present", False: "from the head", None: "from the head, if it is not present"}[found.image_here]
     rows = [("image", f"{name}, {how}")]
     if not found.models:
         return [*rows, ("models", NOT_SEEN)]
     for repository in found.models["repositories"]:
         if repository["verified"] or repository["complete"]:
-            how = "here and checked" if repository["verified"] else "here, to be checked"
+            how = "present, verified" if repository["verified"] else "present, not verified"
         else:
             how = f"from the head: {amount(repository['bytes_missing'] or 0)}"
         rows.append(("model", f"{repository['id']}, {how}"))
     free = f"{amount(found.models['cache_free_bytes'])} free at {found.models['cache_filesystem']}"
-    return [*rows, ("disk of models", free)]
+    return [*rows, ("model disk", free)]
 
 
 def rows(name: str, found: Findings, sparks: int) -> list[Row]:
@@ -282,7 +280,7 @@ def all_problems(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 
 
 def _unseen(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    lost = "could not be looked at; what Ansible says of it stands above."
+    lost = "could not be checked; see the Ansible error above."
     return [f"{host} {lost}" for host, found in hosts.items() if not found]
 
 
@@ -295,24 +293,24 @@ def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     return problems if len(problems) == 1 else all_problems(hosts)
 
 
-def refusal(problems: t.Sequence[str], left: str = "what serves was left alone") -> str:
+def refusal(problems: t.Sequence[str], left: str = "the running server was not touched") -> str:
     """What a run is refused with: one problem in its own words, several as items."""
     if len(problems) == 1:
         return problems[0]
     items = [f"- {problem}".replace("\n", "\n  ") for problem in problems]
-    return "\n".join([f"{len(problems)} problems stand in the way; {left}:", *items])
+    return "\n".join([f"{len(problems)} problems; {left}:", *items])
 
 
 def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """What works, but not as one may expect; what is the same for several is told once."""
     notes = dict.fromkeys(note for host in hosts.values() if host for note in host.notes)
-    return ["  Worth knowing:", *(f"  {line}" for line in _items(notes))] if notes else []
+    return ["  Notes:", *(f"  {line}" for line in _items(notes))] if notes else []
 
 
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """The whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
-    lines = [*wrap_text(f"{join_words(list(hosts))}, for {title}"), ""]
+    lines = [*wrap_text(f"{join_words(list(hosts))}: preflight for {title}"), ""]
     if len(hosts) == 1:
         of_one = [row for found in seen.values() for row in rows(name, found, 1)]
         lines += [line for label, text in of_one for line in wrap_text(text, f"  {label:<{NAMES}}", " " * (2 + NAMES))]
@@ -327,5 +325,5 @@ def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> lis
         lines += ["", *(f"  {line}" if line else "" for line in plan)]
     notes = worth_knowing(hosts)
     # What stands in the way is the reason with which the run ends, and told there.
-    end = [] if all_problems(hosts) else ["", "Nothing stands in the way, and nothing was changed."]
+    end = [] if all_problems(hosts) else ["", "No problems. Nothing was changed."]
     return [*lines, *[""] * bool(notes), *notes, *end]

@@ -97,30 +97,30 @@ def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
     of = status.deployment or "a deployment of several Sparks"
     what = f"rank {cluster['rank']} of {of}; its head is {cluster['peer']['name']}"
     if status.state is None:
-        return f"It is not known whether {host} runs {what}"
+        return f"{host}: state unknown; last deployment: {what}"
     return f"{host} is {what}" if runs else f"{host} does not run {what}"
 
 
 def _pair_heading(host: str, status: Status, cluster: Facts, what: str) -> str:
     both = join_words(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}"
     if status.state == TRIAL:
-        return f"A benchmark has {both}, which otherwise serve {what}"
+        return f"{both} are running a benchmark of {what}"
     if status.state in SERVING:
         return f"{both} serve {what}"
     if status.state == "loading":
-        return f"{both} are about to serve {what}"
+        return f"{both} are loading {what}"
     if status.state == "waiting":
-        return f"{host} waits for {cluster['peer']['name']}, to serve {what}"
+        return f"{host} waits for {cluster['peer']['name']} to serve {what}"
     if status.state is None:
-        return f"It is not known what {both} serve; the last was {what}"
-    return f"{both} do not serve {what}"
+        return f"{both}: state unknown; last deployment: {what}"
+    return f"{both} are not serving {what}"
 
 
 def heading(host: str, status: Status) -> str:
     if status.cluster and _is_worker(status):
         return _worker_heading(host, status, status.cluster)
     if status.state == "absent":
-        return f"{host} serves nothing"
+        return f"{host}: nothing is deployed"
     what = (
         status.served_model
         or status.target_model
@@ -132,14 +132,14 @@ def heading(host: str, status: Status) -> str:
     if status.cluster:
         return _pair_heading(host, status, status.cluster, what)
     if status.state == TRIAL:
-        return f"A benchmark has {host}, which otherwise serves {what}"
+        return f"{host} is running a benchmark of {what}"
     if status.state in SERVING:
         return f"{host} serves {what}"
     if status.state == "loading":
-        return f"{host} is about to serve {what}"
+        return f"{host} is loading {what}"
     if status.state is None:
-        return f"It is not known what {host} serves" + (f"; the last was {what}" if status.deployment else "")
-    return f"{host} does not serve {what}"
+        return f"{host}: state unknown" + (f"; last deployment: {what}" if status.deployment else "")
+    return f"{host} is not serving {what}"
 
 
 def _state(status: Status) -> str:
@@ -171,7 +171,7 @@ def _speed(status: Status) -> str | None:
         parts.append(f"acceptance length {status.acceptance_length:.2f}")
     if not parts:
         return None
-    return ", ".join(parts) + (" (measured now)" if status.measured == "now" else " (when it was deployed)")
+    return ", ".join(parts) + (" (measured now)" if status.measured == "now" else " (at deployment)")
 
 
 def _total(things: t.Sequence[Removable] | t.Sequence[UnusedModel] | None) -> str:
@@ -185,19 +185,19 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
     rows = [("disk: image", image)]
     if disk.unused_images:
         rows.append(
-            ("  not in use", ", ".join(f"{image.reference} {size(image.bytes)}" for image in disk.unused_images))
+            ("  unused images", ", ".join(f"{image.reference} {size(image.bytes)}" for image in disk.unused_images))
         )
     rows.append(("disk: models", f"{size(disk.models_used_bytes)} in use"))
     if disk.unused_models:
         names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.unused_models)
-        rows.append(("  not in use", names))
+        rows.append(("  unused models", names))
     if disk.unused_files:
         names = ", ".join(f"{piece.path} of {piece.model} {size(piece.bytes)}" for piece in disk.unused_files)
-        rows.append(("  not served", names))
+        rows.append(("  unused files", names))
     if disk.incomplete_downloads:
         rows.append(
             (
-                "  orphan parts",
+                "  incomplete",
                 f"{_total(disk.incomplete_downloads)} in {_count(len(disk.incomplete_downloads), 'file')}",
             )
         )
@@ -251,10 +251,10 @@ def _network(cluster: Facts, runs: bool) -> str | None:
 def _half(cluster: Facts, runs: bool) -> t.Iterator[tuple[str, str | None]]:
     name = cluster["peer"]["name"]
     workers = "workers" if len(cluster["nodes"]) > 2 else "worker"
-    yield "cluster", f"the head, with {name} as its {workers}" if cluster["rank"] == 0 else f"the worker of {name}"
+    yield "role", f"the head, with {name} as its {workers}" if cluster["rank"] == 0 else f"the worker of {name}"
     yield from _fabric(cluster)
     yield "RDMA", _network(cluster, runs)
-    yield "peer", _peer(cluster)
+    yield "other Spark", _peer(cluster)
 
 
 # What others do when the memory is short, by their own defaults.
@@ -272,14 +272,14 @@ def _guard(guard: Facts) -> str:
     lowest, floor = (guard.get(name) for name in ("lowest", "floor"))
     words = "on"
     if isinstance(lowest, int) and isinstance(floor, int):
-        words += f", the lowest level since the start was {size(lowest)}, and {size(floor)} are kept free"
+        words += f", limit {size(floor)}, lowest since start {size(lowest)}"
     return words if guard.get("locked") else f"{words}; its pages may be swapped out"
 
 
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.reason
-    yield "run", describe_holder(status.lease) if status.lease else None
+    yield "lease", describe_holder(status.lease) if status.lease else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
         yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"
@@ -291,14 +291,14 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     if status.url and not _is_worker(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
-        yield "room", describe_capacity(status.context, status.concurrency, status.longest_prompt)
+        yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
     yield from status.companions.items()
     if status.image:
         yield "image", _image(status.image)
     for model in status.models:
         yield f"{model.role} model", _model(model)
     for number, origin in enumerate(status.origins):
-        yield "" if number else "as chosen", origin
+        yield "" if number else "overrides", origin
     yield "speed", _speed(status)
     yield "memory", f"{size(status.memory_available)} of {size(status.memory_total)} available"
     if status.memory_guard:
@@ -321,6 +321,6 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
         first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
     lines += section("Findings", (finding["message"] for finding in status.findings))
-    lines += section("Not known", status.not_checked)
+    lines += section("Not checked", status.not_checked)
     lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])
     return lines

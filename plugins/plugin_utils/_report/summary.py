@@ -68,7 +68,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if isinstance(versions[0], dict) and all(version == versions[0] for version in versions):
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
         parts.append(f"the same versions ({listed})" if listed else "the same versions")
-    return [("both ranks" if len(ranks) == 2 else "all ranks", ", ".join(parts))]
+    return [("ranks", ", ".join(parts))]
 
 
 def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
@@ -90,20 +90,20 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     acceptance = measured.get("acceptance_length")
     if record["method"] in METHODS:
         rows.append(
-            ("acceptance length", f"{format_known(acceptance, '{:.2f}')} tokens a pass, {at_most(record)} at most")
+            ("acceptance length", f"{format_known(acceptance, '{:.2f}')} tokens per pass (maximum {at_most(record)})")
         )
     elif record["method"] != NONE and acceptance is not None:
-        rows.append(("acceptance length", f"{acceptance:.2f} tokens a pass"))
+        rows.append(("acceptance length", f"{acceptance:.2f} tokens per pass"))
     # What serves again, or goes on, is not measured again.
-    rows.append(("measured", f"when it was deployed, {record['deployed_at']}"))
-    rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
+    rows.append(("measured", f"at deployment, {record['deployed_at']}"))
+    rows += [("" if number else "overrides", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         longest = longest_prompt(record.get("options") or {}, record["context"])
-        rows.append(("room", describe_capacity(record["context"], record["concurrency"], longest)))
+        rows.append(("capacity", describe_capacity(record["context"], record["concurrency"], longest)))
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):
-        rows.append(("free before", f"{record['free_for_gpu']}{where}"))
-    rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
+        rows.append(("free GPU memory", f"{record['free_for_gpu']}{where}"))
+    rows.append(("available memory", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
     return [*rows, *fabric(record), *read_back(record)]
 
 
@@ -137,7 +137,7 @@ def findings(record: t.Mapping[str, t.Any]) -> list[str]:
 def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> str:
     """The same after a run that has changed nothing: what is new of it, and how to see the rest."""
     lines = [*wrap_text(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
-    return "\n".join([*lines, "", "  Nothing was changed. All of it: status.yml"])
+    return "\n".join([*lines, "", "  Nothing was changed. Full summary: status.yml"])
 
 
 def render(
@@ -153,13 +153,13 @@ def render(
     if sentence := gain(record):
         lines += ["", *wrap_text(sentence, "  ", "  ")]
     checks = record.get("checks") or []
-    lines += section("Checked", (check for check in checks if check != records.NOT_COMPARED))
-    lines += section("Not known", (check for check in checks if check == records.NOT_COMPARED))
+    lines += section("Checks passed", (check for check in checks if check != records.NOT_COMPARED))
+    lines += section("Not checked", (check for check in checks if check == records.NOT_COMPARED))
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
-    lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
+    lines += ["", "  Test answer:", *(f"    {line}" for line in first_lines(answer))]
     first = access.opening(url, reach, endpoint)
     lines += ["", *first] if first else []
-    lines += ["", "  Then ask it:" if first else "  Ask it:", *access.curl(url, model, reach, endpoint)]
+    lines += ["", "  Send a request:", *access.curl(url, model, reach, endpoint)]
     lines += ["", "  Or from Python:", *access.python(url, model, reach, endpoint)]
-    lines += section("Reported of this image with these options", map(str, record.get("warnings") or []))
+    lines += section("Known issues", map(str, record.get("warnings") or []))
     return "\n".join(lines + findings(record))

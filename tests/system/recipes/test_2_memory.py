@@ -25,11 +25,11 @@ def test_a_spark_of_64_gb_is_refused_with_the_plan(spark: Spark, internet: Inter
         small = playbook.succeed("preflight", variables={"recipe": "single_gpt_oss_20b"})
     for part in ("weights of openai/gpt-oss-120b", "65.2 GB", "KV cache for", "memory of this Spark", "62.0 GB"):
         assert part in outcome.output, part
-    assert "It does not fit" in outcome.output
+    assert "Does not fit" in outcome.output
     assert "Choose a smaller model; two Sparks" in outcome.message
     # Weights alone are more than there is: nothing is offered that would hang the machine for sure.
     assert "overcommit" not in outcome.message
-    assert "It fits" in small.output
+    assert "Fits with" in small.output
     assert internet.bytes_to(spark.address, "huggingface.co/openai/gpt-oss-120b") < 20_000
     assert internet.requests("cdn-lfs.huggingface.co") == []
 
@@ -42,10 +42,10 @@ def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None
     fitting = int(found[1])
     assert 32768 < fitting < 131072
     assert fitting % 1024 == 0
-    assert "It fits with less context only" in outcome.output
+    assert "Fits only with a shorter context" in outcome.output
     # The number that was named is right. Unit tests have fewer conversations as the way out, and who insists.
     fits = playbook.succeed("preflight", variables={**pair, "speculative_serve_context": fitting})
-    assert "It fits; " in fits.output
+    assert "Fits with" in fits.output
 
 
 def test_a_wrong_wish() -> None:
@@ -66,7 +66,7 @@ def test_the_seeds_own_way_takes_what_is_left(spark: Spark) -> None:
 
 def test_who_holds_the_memory_is_named_and_our_own_deployment_is_not(spark: Spark) -> None:
     # Nearly all is ours at this moment, and counts as free.
-    assert "It fits" in playbook.succeed("preflight").output
+    assert "Fits with" in playbook.succeed("preflight").output
     playbook.succeed("stop")
     with spark.stranger(IMAGE, 71_000_000_000):
         message = playbook.fail("single_eagle3").message

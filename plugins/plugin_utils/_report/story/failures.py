@@ -63,7 +63,7 @@ def is_rescued(failure: Failure, task: t.Any) -> bool:
 def tail(text: str) -> str:
     lines = text.rstrip().splitlines()
     left_out = len(lines) - LAST_LINES
-    return "\n".join([f"({left_out} lines before: -v)"] * (left_out > 0) + lines[-LAST_LINES:])
+    return "\n".join([f"({left_out} earlier lines: -v)"] * (left_out > 0) + lines[-LAST_LINES:])
 
 
 def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
@@ -74,7 +74,7 @@ def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
         return "\n".join(
             f"{item.get('_ansible_item_label', item.get('item', ''))}: {failure_text(item, host)}" for item in items
         )
-    message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "It failed without a word.")
+    message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "Failed without a message.")
     text = "\n".join(map(str, message)) if isinstance(message, list) else str(message)
     lines = [text.strip().removeprefix(f"{host}: ")]
     # Of setup, which runs several.
@@ -110,6 +110,6 @@ def blocks(failures: t.Sequence[Failure]) -> list[str]:
     for (mark, task, reason, *before), hosts in told.items():
         lines = [f"{mark}  {', '.join(hosts)}: {task}", "", *wrap(reason, "    ", "    ")]
         for one in before:
-            lines += ["", "  before that", *wrap(one, "    ", "    ")]
+            lines += ["", "  earlier failure", *wrap(one, "    ", "    ")]
         texts.append("\n".join(["", *lines, ""]))
     return texts

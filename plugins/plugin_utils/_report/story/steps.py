@@ -140,9 +140,9 @@ class HostResult:
         parts = [
             self.said,
             ", ".join(filter(None, dict.fromkeys(self.changed + self.differs))),
-            f"failed, which is ignored: {', '.join(self.ignored)}" if self.ignored else "",
+            f"ignored failure: {', '.join(self.ignored)}" if self.ignored else "",
             # What has failed for good is told below.
-            f"{self.wrong} failed and dealt with" if self.wrong and not has_failed else "",
+            f"{self.wrong} rescued" if self.wrong and not has_failed else "",
         ]
         return "; ".join(part for part in parts if part)
 

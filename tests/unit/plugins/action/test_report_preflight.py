@@ -31,7 +31,7 @@ def play(
 def test_without_a_problem_it_succeeds(tmp_path: Path) -> None:
     code, screen = play(tmp_path)
     assert code == 0
-    assert "spark-1, for a model" in screen
+    assert "spark-1: preflight for a model" in screen
 
 
 def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
 def test_two_hosts_have_one_report(tmp_path: Path) -> None:
     code, screen = play(tmp_path, {"spark-2": {"spark": SPARK, "problems": ["No room."]}})
     assert code == 2
-    assert screen.splitlines().count("spark-1 and spark-2, for a model") == 1
+    assert screen.splitlines().count("spark-1 and spark-2: preflight for a model") == 1
     assert "spark-2: No room." in screen
     # As the reason of the failure, and not in the table as well.
     assert "  - spark-2: No room." not in screen
@@ -63,5 +63,5 @@ def test_without_the_table_it_refuses_with_every_problem(tmp_path: Path) -> None
     code, screen = play(tmp_path, table=False, problems=["spark-1: The port is in use.", "The token is missing."])
     assert code == 2
     assert "GPU" not in screen
-    assert "2 problems " in screen
+    assert "2 problems; " in screen
     assert "\\n- The port is in use.\\n- The token" in screen

@@ -44,7 +44,7 @@ def test_a_remote_spark_gets_a_tunnel_and_needs_no_connection(tmp_path: Path) ->
 def test_a_local_spark_needs_none(tmp_path: Path) -> None:
     printed = plays.registered(tmp_path, summary())[1]
     assert "ssh" not in printed
-    assert "  Ask it:" in printed
+    assert "  Send a request:" in printed
 
 
 def test_the_head_speaks_for_its_worker(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
 
     process = playbook.start()
     playbook.wait_for(process, "spark-1 | ")
-    playbook.wait_for(process, "Ctrl-C ends the watching, not the work; run the same again to go on watching.")
+    playbook.wait_for(process, "Ctrl-C stops watching, not the job. Run the same command to reattach.")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = playbook.state()["progress"]["percent"]
@@ -189,16 +189,16 @@ def test_one_call_only(playbook: Playbook) -> None:
 def test_two_hosts_below_each_other(playbook: Playbook) -> None:
     # Only the second one has something to wait for, as when the worker gets its models.
     process = playbook.start("-i", "worker-of-two,", when="inventory_hostname != 'spark-1'")
-    seen = playbook.wait_for(process, "Ctrl-C ends the watching")
+    seen = playbook.wait_for(process, "Ctrl-C stops watching")
     playbook.gate.touch()
     output = seen + process.communicate(timeout=WITHIN_S)[0]
     assert process.returncode == 0, output
     assert "skipping: [spark-1]" in output
-    assert output.count("Ctrl-C ends the watching") == 1
+    assert output.count("Ctrl-C stops watching") == 1
 
     playbook.gate.unlink()
     process = playbook.start("-i", "worker-of-two,", when="inventory_hostname == 'spark-1'")
-    seen = playbook.wait_for(process, "Ctrl-C ends the watching")
+    seen = playbook.wait_for(process, "Ctrl-C stops watching")
     playbook.gate.touch()
     assert "spark-1       | " in seen + process.communicate(timeout=WITHIN_S)[0]
 

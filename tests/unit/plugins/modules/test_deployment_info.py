@@ -273,7 +273,7 @@ def test_what_is_not_the_recipes_is_told(serving: Spark, look: Look, kept: t.Any
     serving.write("mine/record.json", serving.record)
     result = look()
     assert result["origins"] == told
-    assert [line for line in result["lines"] if "as chosen" in line] == [f"  as chosen          {one}" for one in told]
+    assert [line for line in result["lines"] if "overrides" in line] == [f"  overrides          {one}" for one in told]
 
 
 def test_it_is_measured_with_what_it_was_measured_with_when_deployed(
@@ -385,7 +385,7 @@ def test_loading(silent: Spark, look: Look) -> None:
     silent.logs("loading")
     result = look()
     assert (result["state"], result["reason"]) == ("loading", "loading weights 3 of 5 (60 %)")
-    assert result["lines"][0].startswith("spark-1 is about to serve ")
+    assert result["lines"][0].startswith("spark-1 is loading ")
 
 
 def test_loading_again_after_an_end(silent: Spark, look: Look) -> None:
@@ -465,7 +465,7 @@ def test_a_trial_is_neither_asked_nor_taken_for_the_deployment(serving: Spark, l
     assert result["reason"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
     assert server.requests == []
     assert (result["tokens_per_second"], result["measured"]) == (40.0, "deployed")
-    assert result["lines"][0] == ("A benchmark has spark-1, which otherwise serves target with EAGLE-3, draft length 5")
+    assert result["lines"][0] == ("spark-1 is running a benchmark of target with EAGLE-3, draft length 5")
 
 
 def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
@@ -585,7 +585,7 @@ def test_nothing_is_deployed(tmp_path: Path, docker: DockerServer, look: Look) -
     assert (result["state"], result["container"], result["deployment"]) == ("absent", None, None)
     assert (result["models"], result["image"], result["not_checked"]) == ([], None, [])
     assert result["disk"]["models_used_bytes"] == 0
-    assert result["lines"][0] == "spark-1 serves nothing"
+    assert result["lines"][0] == "spark-1: nothing is deployed"
 
 
 def test_half_a_deployment(silent: Spark, look: Look) -> None:
@@ -624,7 +624,7 @@ def test_without_docker_the_last_deployment_is_asked(silent: Spark, tmp_path: Pa
     result = look(socket=str(tmp_path / "none.sock"))
     assert (result["state"], result["deployment"]) == (None, "mine")
     assert result["reason"] == f"Nothing listens at {silent.url}, and Docker cannot be asked why."
-    assert result["lines"][0].startswith("It is not known what spark-1 serves; the last was target")
+    assert result["lines"][0].startswith("spark-1: state unknown; last deployment: target")
 
 
 def test_an_engine_that_fails(serving: Spark, look: Look) -> None:
@@ -689,7 +689,7 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
     assert result["disk"]["previous_image_bytes"] == 3
     assert (result["disk"]["models_used_bytes"], result["disk"]["unused_models"]) == (5, [])
     # One that is well has no reason to.
-    assert not [line for line in result["lines"] if "Go back to" in line]
+    assert not [line for line in result["lines"] if "Roll back to" in line]
 
 
 def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
@@ -701,7 +701,7 @@ def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
     result = look()
     assert result["disk"]["unused_images"] == [{"reference": "r/release:1.2.0rc1", "bytes": 20_000_000_000}]
     assert result["disk"]["reclaimable_bytes"] >= 20_000_000_000
-    assert "    not in use       r/release:1.2.0rc1 20.0 GB" in result["lines"]
+    assert "    unused images    r/release:1.2.0rc1 20.0 GB" in result["lines"]
 
 
 def test_a_download_under_way(serving: Spark, look: Look) -> None:
@@ -950,7 +950,7 @@ def test_the_head_without_its_worker(silent: Spark, look: Look, state: str, verd
     result = look()
     assert (result["state"], result["reason"]) == ("waiting", why)
     assert result["cluster"]["peer"]["answers"] == "refused"
-    assert result["lines"][0].startswith("spark-1 waits for spark-2, to serve ")
+    assert result["lines"][0].startswith("spark-1 waits for spark-2 to serve ")
 
 
 def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, server: Server) -> None:
@@ -981,7 +981,7 @@ def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, l
     assert [one for one in server.requests if "prompt" in one] == []
     shown = " ".join(" ".join(result["lines"]).split())
     assert "the link is down" in shown
-    assert "peer spark-2 does not answer at 127.0.0.1" in shown
+    assert "other Spark spark-2 does not answer at 127.0.0.1" in shown
 
 
 def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None:

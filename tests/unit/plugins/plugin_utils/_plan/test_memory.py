@@ -89,7 +89,7 @@ def test_the_llama_pair_fits_with_32k() -> None:
     assert result["verdict"] == "fits"
     # (115,534,620,262 - 58,700,000,000) / 458,752 = 123,889 tokens, 123,872 in blocks, less 76: 120 x 1,024 and some.
     assert result["fitting_context"] == 122_880
-    assert "It fits; 41.8 GB stay free; 122,880 tokens of context would fit, too." in " ".join(result["lines"])
+    assert "Fits with 41.8 GB to spare; up to 122,880 tokens of context would fit." in " ".join(result["lines"])
 
 
 def test_the_llama_pair_does_not_fit_with_131k() -> None:
@@ -99,10 +99,10 @@ def test_the_llama_pair_does_not_fit_with_131k() -> None:
     assert result["fitting_context"] == 122_880
     assert result["message"] == (
         "nvidia/Llama-3.3-70B-Instruct-FP4 with Draft-Target, draft length 4, with 1 conversation of 131,072 tokens, "
-        "needs 119 GB of memory, 3.3 GB more than there is room for. It fits with -e speculative_serve_context=122880. "
+        "needs 119 GB of memory, 3.3 GB more than is available. It fits with -e speculative_serve_context=122880. "
         "-e speculative_serve_overcommit=true tries it anyway, and may hang the machine."
     )
-    assert "two Sparks would hold it as it is" in " ".join(" ".join(result["lines"]).split())
+    assert "it would fit on two Sparks unchanged" in " ".join(" ".join(result["lines"]).split())
 
 
 def test_the_proposed_context_fits_and_the_next_does_not() -> None:
@@ -123,14 +123,14 @@ def test_qwen_on_one_spark() -> None:
     assert result["needed"] == 134_600_000_000 + 41_056 * 194_560 + 10_000_000_000
     assert result["verdict"] == "does_not_fit"
     assert result["fitting_context"] is None
-    assert result["message"].endswith("Choose a smaller model; two Sparks would hold it.")
+    assert result["message"].endswith("Choose a smaller model; it would fit on two Sparks.")
     assert "overcommit" not in result["message"]
 
 
 @pytest.mark.parametrize(
     ("total", "two"),
     # Two nodes need 32.6 + 0.431 + 131,168 x 37,888 + 10 = 48.0 GB each, besides 12.9 GB.
-    [(60_000_000_000, "two Sparks would not hold it either."), (64_000_000_000, "two Sparks would hold it.")],
+    [(60_000_000_000, "it would not fit on two Sparks either."), (64_000_000_000, "it would fit on two Sparks.")],
 )
 def test_gpt_oss_on_a_spark_with_64_gb(total: int, two: str) -> None:
     small = memory(total=total, available=total - 4_500_000_000)
@@ -153,7 +153,7 @@ def test_our_own_deployment_gives_its_memory_back() -> None:
     result = planned(EAGLE, memory=memory(available=30_000_000_000, slot=80_000_000_000))
     assert result["room"] == 110_000_000_000
     assert result["verdict"] == "fits"
-    assert any("what our own deployment gives back" in line for line in result["lines"])
+    assert any("including the current deployment's" in line for line in result["lines"])
 
 
 def test_others_who_hold_memory_are_named() -> None:
@@ -359,7 +359,7 @@ def test_a_model_of_unknown_shape() -> None:
 def test_weights_alone_can_be_too_much() -> None:
     result = planned(ALONE, {"target": {"name": "example/odd", "facts": {"weights_bytes": 120_000_000_000}}})
     assert result["verdict"] == "does_not_fit"
-    assert "needs 130 GB of memory, 14.5 GB more than there is room for. Choose a smaller model." in result["message"]
+    assert "needs 130 GB of memory, 14.5 GB more than is available. Choose a smaller model." in result["message"]
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_the_table() -> None:
         "  workspace and CUDA graphs                             10.0 GB",
         "  " + 61 * "-",
     ]
-    assert lines[15] == "  It fits; 30.0 GB stay free."
+    assert lines[15] == "  Fits with 30.0 GB to spare."
     assert " ".join(" ".join(lines[16:]).split()) == (
         "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch off if "
         "answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
@@ -509,8 +509,8 @@ def cuda(free: int, unused: int, available: int = 124_000_000_000) -> dict[str, 
 def test_what_cuda_calls_free_stands_beside_what_is_available() -> None:
     result = planned(EAGLE, memory=memory(cuda=cuda(118_000_000_000, 118_500_000_000)))
     assert result["free_for_gpu"] == "118 GB by CUDA, 124 GB available"
-    row = next(line for line in result["lines"] if "by CUDA" in line)
-    assert row.split() == ["of", "it", "free", "for", "the", "GPU,", "by", "CUDA", "118", "GB"]
+    row = next(line for line in result["lines"] if "according to CUDA" in line)
+    assert row.split() == ["free", "according", "to", "CUDA", "118", "GB"]
     assert result["warnings"] == planned(EAGLE)["warnings"]
     assert result["room"] == ROOM
 
@@ -526,7 +526,7 @@ def test_what_the_server_takes_is_told_where_it_is_known() -> None:
 def test_an_image_that_was_not_asked_or_did_not_say(said: dict[str, t.Any] | None) -> None:
     result = planned(EAGLE, memory=memory(cuda=said))
     assert result["free_for_gpu"] == ""
-    assert "by CUDA" not in " ".join(result["lines"])
+    assert "according to CUDA" not in " ".join(result["lines"])
 
 
 def test_files_that_hold_what_is_needed_are_warned_of_with_the_remedy() -> None:
@@ -584,6 +584,6 @@ def test_a_number_that_does_not_divide_the_heads_is_refused() -> None:
 
 def test_of_several_the_plan_of_the_one_with_the_least_room_is_told() -> None:
     plans = [{"lines": [name], "room": room, "needed": 5} for name, room in (("a", 9), ("b", 7), ("c", 8))]
-    assert tightest(plans) == ["b", "", "  The other Sparks need the same, and have no less room."]
+    assert tightest(plans) == ["b", "", "  The other Sparks need the same and have at least as much memory."]
     assert tightest([{"lines": ["a"], "room": None, "needed": 5}, {}]) == ["a"]
     assert tightest([{}]) == []

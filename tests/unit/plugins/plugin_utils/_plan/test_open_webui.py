@@ -35,7 +35,7 @@ def test_what_people_are_told() -> None:
         "lines": [
             "spark-1: Open WebUI is at http://127.0.0.1:3000",
             "",
-            "  Open a tunnel from here, and it is there as well:",
+            "  Or open an SSH tunnel:",
             "    ssh -N -L 3000:127.0.0.1:3000 -i key nvidia@10.0.0.7",
             "",
             "  The first account that is made there becomes its administrator; accounts and chats stay in the",

@@ -114,15 +114,15 @@ def test_one_that_is_well_is_not_told_to_go_back() -> None:
     assert lines("spark-1", well, Around(BOTH)) == []
     ill = dataclasses.replace(well, state="failed")
     assert lines("spark-1", ill, Around(BOTH))[-1] == (
-        "Go back to single_eagle3: serve.yml -e previous=true --limit spark-1"
+        "Roll back to single_eagle3: serve.yml -e previous=true --limit spark-1"
     )
-    assert lines("spark-1", ill, Around(BOTH[:1]))[-1] == "Go back to single_eagle3: serve.yml -e previous=true"
+    assert lines("spark-1", ill, Around(BOTH[:1]))[-1] == "Roll back to single_eagle3: serve.yml -e previous=true"
 
 
 def test_a_pair_goes_back_together_and_only_if_both_remember() -> None:
     ill = of_pair("failed", 0, previous=PAIR_BEFORE)
     both = Around(BOTH, {"spark-2": of_pair("waiting", 1, previous=PAIR_BEFORE)})
-    assert lines("spark-1", ill, both)[-1] == f"Go back to {PAIR_RECIPE}: serve.yml -e previous=true"
+    assert lines("spark-1", ill, both)[-1] == f"Roll back to {PAIR_RECIPE}: serve.yml -e previous=true"
     other = Around(BOTH, {"spark-2": of_pair("waiting", 1, previous=ALONE_BEFORE)})
     assert "previous" not in "\n".join(lines("spark-1", ill, other) + lines("spark-1", ill, Around(BOTH)))
 

@@ -82,12 +82,12 @@ def test_everything_is_told_before_anything_is_fetched() -> None:
         ("GPU", "NVIDIA GB10, driver 580.95.05"),
         ("memory", "115 GB of 129 GB available"),
         ("Docker", "28.3.3, with GPU"),
-        ("disk of images", "1500 GB free at /var/lib/docker"),
+        ("image disk", "1500 GB free at /var/lib/docker"),
         ("port", "free"),
-        ("image", "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12, to pull: 17.5 GB packed; the registry answered"),
+        ("image", "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12, to pull: 17.5 GB compressed"),
         ("model", "openai/gpt-oss-120b, to download: 65.2 GB"),
-        ("Hub", "answered"),
-        ("disk of models", "900 GB free at /"),
+        ("Hub", "reachable"),
+        ("model disk", "900 GB free at /"),
     ]
 
 
@@ -102,14 +102,12 @@ def test_what_is_here_is_not_asked_for() -> None:
             },
         )
     )
-    assert told["image"].endswith(":1.3.0rc12, here")
-    assert told["model"] == "openai/gpt-oss-120b, here and checked"
-    assert told["Hub"] == "not asked, since nothing is missing"
+    assert told["image"].endswith(":1.3.0rc12, present")
+    assert told["model"] == "openai/gpt-oss-120b, present, verified"
+    assert told["Hub"] == "not needed"
 
 
-@pytest.mark.parametrize(
-    ("token_needed", "words"), [(True, "; gated, and the token may download it"), (False, "; gated")]
-)
+@pytest.mark.parametrize(("token_needed", "words"), [(True, "; gated, token accepted"), (False, "; gated")])
 def test_gated_models_say_so(token_needed: bool, words: str) -> None:
     told = dict(found(models={**MODELS, "repositories": [{**REPOSITORY, "gated": True}], "token_needed": token_needed}))
     assert told["model"] == f"openai/gpt-oss-120b, to download: 65.2 GB{words}"
@@ -125,8 +123,8 @@ def test_a_check_that_was_not_reached_is_not_passed() -> None:
     told = dict(found(docker={}, registry={}, models={}))
     for asked in ("skipped", "failed"):
         assert told == dict(found(docker={}, registry={"changed": False, asked: True}, models={}))
-    assert told["Docker"] == told["models"] == "not seen, because of the problem below"
-    assert told["image"].endswith("not seen, because of the problem below")
+    assert told["Docker"] == told["models"] == "not checked, see below"
+    assert told["image"].endswith("not checked, see below")
 
 
 def test_who_holds_the_port_is_named() -> None:
@@ -142,11 +140,11 @@ def test_a_docker_that_does_not_answer_says_why() -> None:
 def test_problems_are_the_reason_of_the_failure_and_not_told_in_the_table_as_well() -> None:
     told = ["The first one.", "The second:\n- a\n- b"]
     lines = report(problems=told)
-    assert lines[0] == "spark-1, for a model"
+    assert lines[0] == "spark-1: preflight for a model"
     assert "The first one" not in "".join(lines)
-    assert "Nothing stands in the way" not in "".join(lines)
+    assert "No problems" not in "".join(lines)
     assert problems(problems=told) == told
-    assert refusal(told, "nothing was changed").splitlines()[0] == "2 problems stand in the way; nothing was changed:"
+    assert refusal(told, "nothing was changed").splitlines()[0] == "2 problems; nothing was changed:"
 
 
 def test_a_machine_that_is_no_spark_stands_in_the_way() -> None:
@@ -172,7 +170,7 @@ def test_a_spark_whose_gpu_does_not_answer_is_told_to_reboot() -> None:
 
 def test_no_problem_is_said_in_one_line() -> None:
     lines = report(plan=["weights  65.2 GB", "", "It fits."])
-    assert lines[-1] == "Nothing stands in the way, and nothing was changed."
+    assert lines[-1] == "No problems. Nothing was changed."
     assert lines[-5:-2] == ["  weights  65.2 GB", "", "  It fits."]
 
 
@@ -212,7 +210,7 @@ def both(head: dict[str, t.Any], worker: dict[str, t.Any] | None) -> list[str]:
 
 def test_two_sparks_stand_side_by_side() -> None:
     lines = both({"plan": ["It fits."]}, {"models": RECEIVES, "image_here": False, "plan": ["It fits."]})
-    assert lines[0] == "spark-1 and spark-2, for a model"
+    assert lines[0] == "spark-1 and spark-2: preflight for a model"
     assert max(map(len, lines)) <= 100
     assert lines[2].split() == ["spark-1,", "head", "spark-2,", "worker"]
     second = lines[2].index("spark-2")
@@ -224,22 +222,24 @@ def test_two_sparks_stand_side_by_side() -> None:
     text = " ".join(filter(None, right))
     # It goes on below after a hyphen.
     assert f"{IMAGE}, from the head" in text.replace("tensorrt- llm", "tensorrt-llm")
-    assert "openai/gpt-oss-120b, here and checked b/copied, here, to be checked a/draft, from the head: 3.0 GB" in text
+    assert (
+        "openai/gpt-oss-120b, present, verified b/copied, present, not verified a/draft, from the head: 3.0 GB" in text
+    )
     assert "800 GB free at /" in right
     assert "900 GB free at /" in left
     # The server listens on the head only, which is also the only one to ask the Hub; the plan is the same for both.
     assert [right[number] for number, line in enumerate(lines) if line[2:18].strip() in ("port", "Hub")] == ["", ""]
-    assert lines[-1] == "Nothing stands in the way, and nothing was changed."
+    assert lines[-1] == "No problems. Nothing was changed."
     assert lines.count("  It fits.") == 1
 
 
 @pytest.mark.parametrize(
-    ("here", "words"), [(True, "here"), (False, "from the head"), (None, "the head's, copied if it is not here")]
+    ("here", "words"), [(True, "present"), (False, "from the head"), (None, "from the head, if it is not present")]
 )
 def test_the_workers_image(here: bool | None, words: str) -> None:
     told = dict(found(role="worker", image_here=here, models={}))
     assert told["image"] == f"{IMAGE}, {words}"
-    assert told["models"] == "not seen, because of the problem below"
+    assert told["models"] == "not checked, see below"
 
 
 def test_problems_of_two_sparks_have_names() -> None:
@@ -257,16 +257,16 @@ def test_problems_of_two_sparks_have_names() -> None:
 
 def test_one_that_could_not_be_looked_at_stands_in_the_way() -> None:
     assert both({}, None)[2].split() == ["spark-1,", "head"]
-    assert all_problems(of_both({}, None)) == ["spark-2 could not be looked at; what Ansible says of it stands above."]
+    assert all_problems(of_both({}, None)) == ["spark-2 could not be checked; see the Ansible error above."]
 
 
 def test_a_cable_that_was_not_looked_at_is_not_passed() -> None:
-    assert ("fabric", "not seen, because of the problem below") in found(role="head")
+    assert ("fabric", "not checked, see below") in found(role="head")
 
 
 def test_notes_of_both_are_told_once() -> None:
     lines = both({"notes": ["The twins share a network."]}, {"notes": ["The twins share a network."]})
-    assert lines[-5:-2] == ["", "  Worth knowing:", "    - The twins share a network."]
+    assert lines[-5:-2] == ["", "  Notes:", "    - The twins share a network."]
 
 
 WRONG = {**SPARK, "is_spark": False, "problems": ["it has no NVIDIA GPU"]}
@@ -304,7 +304,7 @@ def test_a_run_on_two_is_refused_with_whose_problem_it_is() -> None:
         "spark-3": None,
     }
     assert refusals(hosts) == [
-        "spark-3 could not be looked at; what Ansible says of it stands above.",
+        "spark-3 could not be checked; see the Ansible error above.",
         "spark-1 and spark-2 cannot serve as one: drivers.",
         "spark-1 and spark-2: No cable.",
         "spark-2: No room.",
@@ -318,7 +318,7 @@ def test_four_sparks_are_told_of_by_twos_and_what_they_share_once() -> None:
     hosts = {f"spark-{number}": findings(role="worker", rails=rails, problems=shared) for number in range(1, 5)}
     all_four = {**hosts, "spark-1": findings(role="head", rails=rails)}
     lines = render("a model", IMAGE, all_four)
-    assert lines[0] == f"{words}, for a model"
+    assert lines[0] == f"{words}: preflight for a model"
     assert max(map(len, lines)) <= 100
     assert [line.split() for line in lines if ", worker" in line] == [
         ["spark-1,", "head", "spark-2,", "worker"],
@@ -350,7 +350,7 @@ def test_a_name_that_words_begin_with_is_no_spark_that_is_named() -> None:
 def test_several_problems_are_items_of_one_refusal() -> None:
     assert refusal(["spark-1: No token."]) == "spark-1: No token."
     assert refusal(["No token.", "Options:\n- a\n- b"]).splitlines() == [
-        "2 problems stand in the way; what serves was left alone:",
+        "2 problems; the running server was not touched:",
         "- No token.",
         "- Options:",
         "  - a",

@@ -79,25 +79,25 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
 
   state              ready, up 3 days 3 h, restarted 1 time
   deployment         single_eagle3, deployed 2026-10-04T09:12:44Z
-  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)
+  URL                http://127.0.0.1:8000/v1 (reachable from this Spark only)
   image              r/release:1.3.0rc12 (sha256:4567efab8901)
   target model       openai/gpt-oss-120b at b5c939de8f75, 65.2 GB
   draft model        nvidia/gpt-oss-120b-Eagle3-long-context, unknown
   speed              44.9 tokens/s, acceptance length 2.40 (measured now)
   memory             18.2 GB of 128 GB available
   disk: image        35.0 GB
-    not in use       r/release:1.2.0rc1 20.4 GB
+    unused images    r/release:1.2.0rc1 20.4 GB
   disk: models       68.1 GB in use
-    not in use       meta/llama 15.0 GB
-    not served       original/ of openai/gpt-oss-120b 65.0 GB
-    orphan parts     1.2 GB in 1 file
+    unused models    meta/llama 15.0 GB
+    unused files     original/ of openai/gpt-oss-120b 65.0 GB
+    incomplete       1.2 GB in 1 file
   disk: logs         12.0 MB
   disk: free         1500 GB for models, unknown for images
   previous           single_draft_target with Draft-Target, draft length 4, deployed
                      2026-09-30T08:00:00Z
 
   Next:
-    - Give back 81.2 GB that nothing serves: cleanup.yml -e unused=true"""
+    - Free 81.2 GB of unused files: cleanup.yml -e unused=true"""
     )
 
 
@@ -113,7 +113,7 @@ def test_facts_are_read_back() -> None:
 def test_nothing_known_is_still_a_table() -> None:
     status = Status(not_checked=["Docker cannot be asked: it is not installed."])
     lines = render("spark-1", status)
-    assert lines[0] == "It is not known what spark-1 serves"
+    assert lines[0] == "spark-1: state unknown"
     assert "  state              unknown" in lines
     assert "    - Docker cannot be asked: it is not installed." in lines
     assert json.loads(json.dumps(status.facts()))["disk"]["image_bytes"] is None
@@ -132,14 +132,14 @@ def test_lines_are_not_too_wide_and_lose_nothing() -> None:
     [
         ("ready", "spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5"),
         ("busy", "spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5"),
-        ("loading", "spark-1 is about to serve gpt-oss-120b with EAGLE-3, draft length 5"),
-        ("failed", "spark-1 does not serve gpt-oss-120b with EAGLE-3, draft length 5"),
-        ("absent", "spark-1 serves nothing"),
+        ("loading", "spark-1 is loading gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("failed", "spark-1 is not serving gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("absent", "spark-1: nothing is deployed"),
         (
             "trial",
-            "A benchmark has spark-1, which otherwise serves gpt-oss-120b with EAGLE-3, draft length 5",
+            "spark-1 is running a benchmark of gpt-oss-120b with EAGLE-3, draft length 5",
         ),
-        (None, "It is not known what spark-1 serves; the last was gpt-oss-120b with EAGLE-3, draft length 5"),
+        (None, "spark-1: state unknown; last deployment: gpt-oss-120b with EAGLE-3, draft length 5"),
     ],
 )
 def test_headings(state: str | None, words: str) -> None:
@@ -147,7 +147,7 @@ def test_headings(state: str | None, words: str) -> None:
 
 
 def test_heading_without_a_record() -> None:
-    assert heading("s", Status(state="loading", deployment="mine")) == "s is about to serve mine"
+    assert heading("s", Status(state="loading", deployment="mine")) == "s is loading mine"
     assert heading("s", Status(state="ready")) == "s serves something that this collection did not deploy"
     assert heading("s", Status(state="ready", deployment="m", method="none")) == "s serves m without drafts"
     raw = Status(state="ready", deployment="m", method="")
@@ -167,7 +167,7 @@ def test_a_benchmark_that_has_the_server() -> None:
     assert row(lines, "state").startswith("trial, up 3 days 3 h")
     assert row(lines, "state").endswith(why)
     assert row(lines, "benchmark runs") == "draft length 3 (4 of 5): prompt 7 of 45 (42 %)"
-    assert row(lines, "speed").endswith("(when it was deployed)")
+    assert row(lines, "speed").endswith("(at deployment)")
     # What would end the benchmark is not proposed.
     assert not [line for line in lines if "previous=true" in line]
 
@@ -218,13 +218,13 @@ def of_four(rank: int, answers: str = "open") -> Status:
 def test_the_head_of_four_tells_of_all() -> None:
     lines = render("spark-1", of_four(0))
     assert lines[0] == "spark-1, spark-2, spark-3 and spark-4 serve gpt-oss-120b with EAGLE-3, draft length 5"
-    assert row(lines, "cluster") == "the head, with spark-2, spark-3 and spark-4 as its workers"
+    assert row(lines, "role") == "the head, with spark-2, spark-3 and spark-4 as its workers"
     assert ", with 3 others, " in row(lines, "fabric")
-    assert row(render("spark-1", of_four(0, "silent")), "peer") == (
+    assert row(render("spark-1", of_four(0, "silent")), "other Spark") == (
         "one of spark-2, spark-3 and spark-4 does not answer at 10.0.0.2, 10.0.0.3 and 10.0.0.4"
     )
     assert "rank 3 of " in render("spark-4", of_four(3))[0]
-    assert row(render("spark-4", of_four(3)), "cluster") == "the worker of spark-1"
+    assert row(render("spark-4", of_four(3)), "role") == "the worker of spark-1"
 
 
 def row(lines: list[str], name: str) -> str:
@@ -241,18 +241,18 @@ def row(lines: list[str], name: str) -> str:
 def test_the_head_tells_of_both() -> None:
     lines = render("spark-1", half(0, "ready"))
     assert lines[0] == "spark-1 and spark-2 serve gpt-oss-120b with EAGLE-3, draft length 5"
-    assert row(lines, "cluster") == "the head, with spark-2 as its worker"
+    assert row(lines, "role") == "the head, with spark-2 as its worker"
     assert row(lines, "fabric") == (
         "enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000 "
         "enP2p1s0f1np1 192.168.101.10 - 192.168.101.11, 200 Gb/s, MTU 9000"
     )
-    assert row(lines, "peer") == "spark-2 answers at 192.168.100.11"
+    assert row(lines, "other Spark") == "spark-2 answers at 192.168.100.11"
     assert row(lines, "URL").startswith("http://127.0.0.1:8000/v1")
 
 
 def test_what_the_memory_guard_says_of_itself() -> None:
     guard = {"on": True, "floor": 4 * 2**30, "lowest": 14_200_000_000, "locked": True}
-    told = "on, the lowest level since the start was 14.2 GB, and 4.3 GB are kept free"
+    told = "on, limit 4.3 GB, lowest since start 14.2 GB"
     assert row(render("spark-1", dataclasses.replace(SERVING, memory_guard=guard)), "memory guard") == told
     lines = render("spark-1", dataclasses.replace(SERVING, memory_guard={**guard, "locked": False}))
     assert "; its pages may be swapped out" in " ".join(" ".join(lines).split())
@@ -270,7 +270,7 @@ def test_the_worker_tells_of_its_rank() -> None:
     lines = render("spark-2", half(1, "rank_runs"))
     assert lines[0] == "spark-2 is rank 1 of single_eagle3; its head is spark-1"
     assert row(lines, "state").startswith("rank runs, up 3 days")
-    assert row(lines, "cluster") == "the worker of spark-1"
+    assert row(lines, "role") == "the worker of spark-1"
     assert row(lines, "memory") == "18.2 GB of 128 GB available"
     # Nobody can ask it, and the port is the head's.
     assert not [line for line in lines if line.startswith("  URL")]
@@ -279,17 +279,17 @@ def test_the_worker_tells_of_its_rank() -> None:
 @pytest.mark.parametrize(
     ("rank", "state", "words"),
     [
-        (0, "loading", "spark-1 and spark-2 are about to serve gpt-oss-120b with EAGLE-3, draft length 5"),
-        (0, "waiting", "spark-1 waits for spark-2, to serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        (0, "loading", "spark-1 and spark-2 are loading gpt-oss-120b with EAGLE-3, draft length 5"),
+        (0, "waiting", "spark-1 waits for spark-2 to serve gpt-oss-120b with EAGLE-3, draft length 5"),
         (
             0,
             "trial",
-            "A benchmark has spark-1 and spark-2, which otherwise serve gpt-oss-120b with EAGLE-3, draft length 5",
+            "spark-1 and spark-2 are running a benchmark of gpt-oss-120b with EAGLE-3, draft length 5",
         ),
-        (0, "unhealthy", "spark-1 and spark-2 do not serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        (0, "unhealthy", "spark-1 and spark-2 are not serving gpt-oss-120b with EAGLE-3, draft length 5"),
         (1, "waiting", "spark-1 is rank 1 of single_eagle3; its head is spark-1"),
         (1, "stopped", "spark-1 does not run rank 1 of single_eagle3; its head is spark-1"),
-        (1, None, "It is not known whether spark-1 runs rank 1 of single_eagle3; its head is spark-1"),
+        (1, None, "spark-1: state unknown; last deployment: rank 1 of single_eagle3; its head is spark-1"),
     ],
 )
 def test_headings_of_two(rank: int, state: str | None, words: str) -> None:
@@ -311,13 +311,13 @@ def test_headings_of_two(rank: int, state: str | None, words: str) -> None:
     ],
 )
 def test_what_is_seen_of_the_other_one(rank: int, answers: str, words: str) -> None:
-    assert row(render("x", half(rank, "waiting", answers)), "peer") == words
+    assert row(render("x", half(rank, "waiting", answers)), "other Spark") == words
 
 
 def test_what_the_container_noticed_and_how_the_links_are() -> None:
     down = [Link(False, True), Link(True, False, 1500)]
     lines = render("spark-1", half(0, "waiting", "silent", down, {**SEEN, "reachable": False, "since": 86400}))
-    assert row(lines, "peer") == (
+    assert row(lines, "other Spark") == (
         "spark-2 does not answer at 192.168.100.11; the container has not reached it since 1970-01-02T00:00:00Z"
     )
     assert "MTU 9000: the link is down" in row(lines, "fabric")

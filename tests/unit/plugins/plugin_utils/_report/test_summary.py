@@ -39,17 +39,17 @@ def test_the_figures_are_there() -> None:
     assert text.startswith("spark-1 serves target with EAGLE-3, draft length 5\n")
     assert "  first token        0.21 s\n" in text
     assert "  speed              61.3 tokens/s\n" in text
-    assert "  acceptance length  2.50 tokens a pass, 6 at most\n" in text
-    assert "  measured           when it was deployed, 2026-10-04T09:12:44Z\n" in text
-    assert "  memory left        54.2 GB\n" in text
+    assert "  acceptance length  2.50 tokens per pass (maximum 6)\n" in text
+    assert "  measured           at deployment, 2026-10-04T09:12:44Z\n" in text
+    assert "  available memory   54.2 GB\n" in text
     assert "    The distance is 276 km.\n" in text
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("127.0.0.1", "(only from the Spark itself)"),
-        ("::1", "(only from the Spark itself)"),
+        ("127.0.0.1", "(reachable from this Spark only)"),
+        ("::1", "(reachable from this Spark only)"),
         ("0.0.0.0", "(open to everyone who can reach 0.0.0.0)"),
     ],
 )
@@ -65,16 +65,16 @@ def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
 
 def test_what_is_not_the_recipes_is_said_with_where_it_comes_from() -> None:
     said = {"draft_length": {"from": "given", "says": "draft length 5, given with -e"}, "odd": None}
-    assert "  as chosen          draft length 5, given with -e\n" in render("spark-1", record(origins=said), LOCAL)
+    assert "  overrides          draft length 5, given with -e\n" in render("spark-1", record(origins=said), LOCAL)
     # Earlier records know nothing of it.
-    assert "as chosen" not in render("spark-1", record(), LOCAL)
+    assert "overrides" not in render("spark-1", record(), LOCAL)
 
 
 def test_what_was_free_for_the_gpu_stands_before_what_is_left() -> None:
     text = render("spark-1", record(free_for_gpu="101 GB by CUDA, 118 GB available"), LOCAL)
-    assert "  free before        101 GB by CUDA, 118 GB available\n  memory left " in text
+    assert "  free GPU memory    101 GB by CUDA, 118 GB available\n  available memory " in text
     # A record of before knows nothing of it, and a worker's image is not asked.
-    assert "free before" not in render("spark-1", record(free_for_gpu=""), LOCAL)
+    assert "free GPU memory" not in render("spark-1", record(free_for_gpu=""), LOCAL)
 
 
 def test_without_drafts_there_is_no_acceptance() -> None:
@@ -104,10 +104,10 @@ def test_the_tunnel_is_the_way_ansible_goes(reach: Reach, command: str) -> None:
 def test_what_is_reported_of_the_image_is_told_with_its_source() -> None:
     url = "https://github.com/NVIDIA/TensorRT-LLM/pull/15739"
     text = render("spark-1", record(warnings=[f"release: this {'long ' * 20}sentence; see {url}"]), LOCAL)
-    assert "  Reported of this image with these options:\n    - release: this long " in text
+    assert "  Known issues:\n    - release: this long " in text
     assert url in text
-    assert max(map(len, text.split("Reported")[1].splitlines())) <= 100
-    assert "Reported of" not in render("spark-1", record(warnings=[]), LOCAL)
+    assert max(map(len, text.split("Known issues")[1].splitlines())) <= 100
+    assert "Known issues" not in render("spark-1", record(warnings=[]), LOCAL)
 
 
 def test_findings_come_last() -> None:
@@ -140,7 +140,7 @@ def test_drafts_that_may_not_pay_are_named(length: float | None, words: str | No
         assert "Speculation" not in text
     else:
         assert words in text
-    assert max(len(line) for line in text.split("It answered")[0].splitlines()) <= 100
+    assert max(len(line) for line in text.split("Test answer")[0].splitlines()) <= 100
 
 
 def test_what_was_measured_is_worth_more_than_what_is_computed() -> None:
@@ -156,14 +156,14 @@ def test_without_a_break_even_nothing_is_said_of_it() -> None:
 
 def test_what_was_checked_is_listed() -> None:
     text = render("spark-1", record(checks=["A tool was called.", "4 of 4 answers are the same."]), LOCAL)
-    assert "\n  Checked:\n    - A tool was called.\n    - 4 of 4 answers are the same.\n\n  It answered:" in text
-    assert "Checked" not in render("spark-1", record(checks=[]), LOCAL)
+    assert "\n  Checks passed:\n    - A tool was called.\n    - 4 of 4 answers are the same.\n\n  Test answer:" in text
+    assert "Checks passed" not in render("spark-1", record(checks=[]), LOCAL)
 
 
 def test_what_was_not_compared_is_not_called_checked() -> None:
     text = render("spark-1", record(checks=[NOT_COMPARED]), LOCAL)
-    assert "Checked" not in text
-    assert f"  Not known:\n    - {NOT_COMPARED[:40]}" in text
+    assert "Checks passed" not in text
+    assert f"  Not checked:\n    - {NOT_COMPARED[:40]}" in text
 
 
 ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer together"
@@ -192,11 +192,11 @@ ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer toget
 )
 def test_how_much_it_holds_is_told(concurrency: int, options: dict[str, t.Any], words: str) -> None:
     shown = render("x", record(context=131072, concurrency=concurrency, options=options), LOCAL)
-    assert f"room {words} " in " ".join(shown.split())
+    assert f"capacity {words} " in " ".join(shown.split())
 
 
 def test_a_record_that_does_not_say_how_much_it_holds_says_nothing() -> None:
-    assert "  room " not in render("x", record(), LOCAL)
+    assert "  capacity " not in render("x", record(), LOCAL)
 
 
 def rank(**changes: t.Any) -> dict[str, t.Any]:
@@ -213,14 +213,14 @@ def paired(**changes: t.Any) -> dict[str, t.Any]:
 def test_two_sparks_serve_together() -> None:
     text = render("spark-1", paired(ranks=[rank(), rank(rank=1, host="b")]), LOCAL)
     assert text.startswith("spark-1 and spark-2 serve target with EAGLE-3, draft length 5\n")
-    assert "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself) on spark-1\n" in text
-    assert "  memory left        54.2 GB on spark-1\n" in text
+    assert "  URL                http://127.0.0.1:8000/v1 (reachable from this Spark only) on spark-1\n" in text
+    assert "  available memory   54.2 GB on spark-1\n" in text
     assert (
         "  fabric             enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000\n"
         "                     192.168.101.10\n"
     ) in text
     assert (
-        "  both ranks         the same environment, 20 cores each, not known whether NCCL uses RDMA, the same\n"
+        "  ranks              the same environment, 20 cores each, not known whether NCCL uses RDMA, the same\n"
         "                     versions (NCCL 2.28.9, Open MPI 4.1.7)\n"
     ) in text
 
@@ -241,10 +241,10 @@ def test_ranks_say_that_they_use_rdma() -> None:
 
 
 def test_ranks_say_only_what_is_known() -> None:
-    assert "both ranks" not in render("x", paired(), LOCAL)
-    assert "both ranks" not in render("x", record(cluster={}), LOCAL)
+    assert "  ranks  " not in render("x", paired(), LOCAL)
+    assert "  ranks  " not in render("x", record(cluster={}), LOCAL)
     text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
-    assert "  both ranks         the same environment, 1 and 20 cores, not known whether NCCL uses RDMA\n" in text
+    assert "  ranks              the same environment, 1 and 20 cores, not known whether NCCL uses RDMA\n" in text
 
 
 LAN = Endpoint(
@@ -276,7 +276,7 @@ def test_whoever_was_let_in_is_told_the_address_with_key_and_certificate_and_not
 def test_where_only_containers_were_let_in_the_tunnel_is_the_way() -> None:
     containers = Endpoint(urls=LAN.urls[:1], keys=LAN.keys)
     text = render("spark-1", record(listens_on="127.0.0.1"), AWAY, containers)
-    assert "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)\n" in text
+    assert "  URL                http://127.0.0.1:8000/v1 (reachable from this Spark only)\n" in text
     assert "                     http://172.17.0.1:8000/v1 (containers on the Spark, with a key)\n" in text
     assert "ssh -N -L" in text
     assert "KEY" not in text
@@ -291,9 +291,7 @@ def test_what_is_printed_to_be_copied_is_what_a_shell_takes(
     reach = Reach(False, "192.0.2.7", "me", 2222, "/a key", "-o 'UserKnownHostsFile=\"/a directory/hosts\"'")
     lines = render("spark-1", record(listens_on="127.0.0.1"), reach, endpoint).splitlines()
     assert max(map(len, lines)) <= columns
-    first = next(
-        number for number, line in enumerate(lines) if line in ("  Open a tunnel from here:", "  Read the key:")
-    )
+    first = next(number for number, line in enumerate(lines) if line in ("  Open an SSH tunnel:", "  Read the key:"))
     last = lines.index("  Or from Python:")
     script = "\n".join(line for line in lines[first:last] if line.startswith("    "))
     for name in ("ssh", "curl"):
@@ -318,9 +316,9 @@ def test_in_short_what_serves_where_and_how_to_see_all() -> None:
         "spark-1 serves target with EAGLE-3, draft length 5",
         "",
         "  deployment         mine",
-        "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)",
+        "  URL                http://127.0.0.1:8000/v1 (reachable from this Spark only)",
         "",
-        "  Nothing was changed. All of it: status.yml",
+        "  Nothing was changed. Full summary: status.yml",
     ]
     worse = record(findings=[{"id": "x", "message": "the answer repeats itself"}])
     assert "the answer repeats itself" in short("spark-1", worse, Endpoint())
@@ -330,7 +328,7 @@ def test_a_config_of_its_own_says_how_it_drafts_and_what_that_brought() -> None:
     own = {"speculative_config": {"decoding_type": "MTP"}}
     text = render("spark-1", record(method="", draft_length=0, options=own), LOCAL)
     assert "serves target with MTP, by a speculative_config of its own\n" in text
-    assert "  acceptance length  2.50 tokens a pass\n" in text
+    assert "  acceptance length  2.50 tokens per pass\n" in text
 
 
 def test_a_verdict_is_said_though_nothing_was_chosen_by_it() -> None:

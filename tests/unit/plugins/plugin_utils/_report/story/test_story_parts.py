@@ -78,7 +78,7 @@ def test_durations(seconds: float, expected: str) -> None:
     ("result", "expected"),
     [
         ({"msg": "one: No way."}, "No way."),
-        ({}, "It failed without a word."),
+        ({}, "Failed without a message."),
         ({"censored": "the output has been hidden"}, "the output has been hidden"),
         ({"msg": "Broken", "rc": 2, "stdout": "a\nb"}, "Broken\nrc: 2\nstdout:\n    a\n    b"),
         ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why\nstdout:\n    a"),
@@ -99,7 +99,7 @@ def test_what_moves_the_cursor_is_not_printed() -> None:
 
 def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
     shown = failure_text({"msg": "Broken", "stderr": "\n".join(f"line {number}" for number in range(30))}, "one")
-    assert shown.splitlines()[2] == "    (10 lines before: -v)"
+    assert shown.splitlines()[2] == "    (10 earlier lines: -v)"
     assert shown.splitlines()[-1] == "    line 29"
 
 
