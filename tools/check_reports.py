@@ -86,7 +86,7 @@ def claim_findings(claim: Claim, reports: t.Mapping[str, Report]) -> t.Iterator[
 
 
 def verdicts(claim: str, reports: t.Mapping[str, Report]) -> list[tuple[str, str]]:
-    """What the reports say about a claim."""
+    """Return what the reports say about a claim."""
     return [
         (name, said["verdict"])
         for name, report in reports.items()

@@ -146,7 +146,7 @@ def role_inputs(root: Path) -> set[str]:
 
 
 def inputs(root: Path) -> Measured:
-    """What a user may set of a role: its specifications' options of its own name, but for what is handed over."""
+    """Measure the inputs of a role: the options with its own name in its specs, without what is handed over."""
     found = set()
     for name, text in texts(root, "roles/*/meta/argument_specs.yml").items():
         entries = yaml.safe_load(text)["argument_specs"].values()
@@ -163,7 +163,7 @@ def role_variables(root: Path) -> Measured:
 
 
 def jinja_lines(root: Path) -> Measured:
-    """The lines of the longest Jinja value that a variable of vars/, `vars:` or `set_fact` has."""
+    """Measure the lines of the longest Jinja value in vars/, `vars:` or `set_fact`."""
     longest: dict[str, int] = {}
     for name, file, sources in definitions(root):
         for source in sources:
@@ -187,12 +187,12 @@ def role_edges(root: Path) -> Graph:
 
 
 def role_arrows(root: Path) -> Measured:
-    """The pairs of roles of which one names the other."""
+    """Measure the pairs of roles of which one names the other."""
     return count(f"{role} names {other}" for role, others in role_edges(root).items() for other in others)
 
 
 def role_group(root: Path) -> Measured:
-    """The roles of the largest group in which each reaches each other: a strongly connected component."""
+    """Measure the largest group of roles that all reach each other (a strongly connected component)."""
     largest: set[str] = max(groups(role_edges(root)), key=len, default=set())
     return count(largest)
 
@@ -225,12 +225,12 @@ def hostvars_lines(root: Path) -> Measured:
 
 
 def serve_tasks(root: Path) -> Measured:
-    """The task files of the role speculative_serve."""
+    """Measure the task files of the role speculative_serve."""
     return count(texts(root, "roles/speculative_serve/tasks/**/*.yml"))
 
 
 def long_tasks(root: Path) -> Measured:
-    """The task files of more than 70 lines, in roles and playbooks."""
+    """Measure the task files of more than 70 lines, in roles and playbooks."""
     found = texts(root, "roles/*/tasks/**/*.yml", "playbooks/tasks/*.yml")
     return count(name for name, text in found.items() if len(text.splitlines()) > TASK_LINES)
 
@@ -239,23 +239,23 @@ def long_tasks(root: Path) -> Measured:
 
 
 def modules(root: Path) -> Measured:
-    """The files in plugins/modules."""
+    """Measure the files in plugins/modules."""
     return count(texts(root, "plugins/modules/*.py"))
 
 
 def filters(root: Path) -> Measured:
-    """The Python files in plugins/filter."""
+    """Measure the Python files in plugins/filter."""
     return count(texts(root, "plugins/filter/*.py"))
 
 
 def long_modules(root: Path) -> Measured:
-    """The modules and actions of more than 350 lines, without what DOCUMENTATION, EXAMPLES and RETURN take."""
+    """Measure the modules and actions of more than 350 lines, without DOCUMENTATION, EXAMPLES and RETURN."""
     found = texts(root, "plugins/modules/*.py", "plugins/action/*.py")
     return count(name for name, text in found.items() if len(code(text).splitlines()) > MODULE_LINES)
 
 
 def code(text: str) -> str:
-    """A plugin without its documentation."""
+    """Return a plugin without its documentation."""
     kept = dict(enumerate(text.splitlines(), 1))
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and {getattr(target, "id", "") for target in node.targets} & DOCUMENTATION:
@@ -268,12 +268,12 @@ def code(text: str) -> str:
 
 
 def readme_lines(root: Path) -> Measured:
-    """The lines of README.md."""
+    """Measure the lines of README.md."""
     return Measured(len((root / "README.md").read_text(encoding="utf-8").splitlines()), [])
 
 
 def readme_words(root: Path) -> Measured:
-    """The words of README.md, as wc counts them."""
+    """Measure the words of README.md, as wc counts them."""
     return Measured(len((root / "README.md").read_text(encoding="utf-8").split()), [])
 
 

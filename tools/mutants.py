@@ -55,7 +55,7 @@ def read(root: Path) -> list[Mutant]:
 
 
 def mutated(mutant: Mutant, content: str) -> str:
-    """The file with the defect."""
+    """Return the file with the defect."""
     count = content.count(mutant.text)
     if count != 1:
         raise MutantError(f"{mutant.name}: {mutant.file} has its text {count} times, not once; say it anew in {DATA}.")
@@ -70,7 +70,7 @@ def content_of(root: Path, mutant: Mutant) -> str:
 
 
 def copy(root: Path, place: Path) -> None:
-    """What git knows of the checkout, its links, and the twin's directory, if there is one."""
+    """Copy what git knows of the checkout, its links, and the directory of the twin if there is one."""
     for name in tracked_files(root):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, place / name)

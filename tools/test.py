@@ -80,7 +80,7 @@ class Result:
     said: str = ""
 
     def last(self, lines: int = 12) -> list[str]:
-        """The end of its output, which says why where only the end of a run is kept."""
+        """Return the end of the output, which says why a stage failed if only the end of a run is kept."""
         return [f"           {line}" for line in self.said.strip().splitlines()[-lines:]]
 
     def __str__(self) -> str:
@@ -123,12 +123,12 @@ def queue_of(scenarios: t.Collection[str], core: t.Collection[str]) -> collectio
 
 
 def queue_of_faults(names: t.Collection[str]) -> collections.deque[Stage]:
-    """The golden files first: they take longest."""
+    """Return the stages of `faults`, the golden files first, because they take longest."""
     return collections.deque([golden(), *map(faults, ordered(names, FAULTS_LONGEST_FIRST))])
 
 
 def summary(results: t.Sequence[Result], seconds: float) -> str:
-    """The slowest stages, the failed ones, and the sums."""
+    """Return the slowest stages, the failed ones, and the sums."""
     slowest = sorted(results, key=lambda result: -result.seconds)[:10]
     failed = [result for result in results if not result.passed]
     lines = [f"==> Wall times, slowest ten of {len(results)} stages in {seconds:.0f} s", *map(str, slowest), ""]
@@ -138,7 +138,7 @@ def summary(results: t.Sequence[Result], seconds: float) -> str:
 
 
 def taken(seconds: float, size: int) -> str:
-    """What it took, held against what it may take."""
+    """Compare time and disk space with their limits."""
     minutes, gigabytes = seconds / 60, size / 1e9
     return (
         f"Time: {minutes:.0f} min, {'within' if minutes <= MINUTES else 'OVER'} the limit of {MINUTES} min\n"
@@ -165,7 +165,7 @@ class Disk:
 
 
 def size_of(*names: str) -> int:
-    """The bytes that these hold on the disk, of those that can be seen."""
+    """Return the bytes that these files use on the disk, as far as they can be read."""
     command = ["du", "--summarize", "--total", "--block-size=1", *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return int(done.stdout.splitlines()[-1].split()[0])
@@ -180,7 +180,7 @@ def dockers_data() -> list[pathlib.Path]:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that have this in their environment."""
+    """Return the processes that have this mark in their environment."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):

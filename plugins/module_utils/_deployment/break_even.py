@@ -39,7 +39,7 @@ def break_even(
     experts: int = 0,
     active_experts: int = 0,
 ) -> Bounds:
-    """The bounds for drafts of a length.
+    """Return the bounds for a draft length.
 
     draft_cost is what one draft step reads, expert_share what the experts make up, both as a share of what one pass of
     the target model reads for one token. A dense model has no experts.
@@ -58,7 +58,7 @@ def break_even(
 
 
 def bounds_from(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
-    """The bounds from a recipe's figures, or somebody's own; None if there are no drafts or no figures."""
+    """Return the bounds from figures of a recipe or a user; None without speculation or figures."""
     if not figures or not length:
         return None
     unknown = sorted(set(figures) - {*NUMBERS, *UNUSED})
@@ -71,7 +71,7 @@ def bounds_from(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str,
 
 
 def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:
-    """A sentence if speculation does not surely pay; None if it does, or if the acceptance length is unknown."""
+    """Return a sentence if speculation may not pay off; None if it does or if the acceptance length is unknown."""
     if acceptance_length is None or acceptance_length >= bounds.worst:
         return None
     if acceptance_length < bounds.best:

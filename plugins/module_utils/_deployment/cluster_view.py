@@ -129,7 +129,7 @@ def _rail(row: t.Any) -> Rail | None:
 
 
 def _addresses(environment: t.Mapping[str, str], name: str) -> list[str]:
-    """A list in the environment."""
+    """Return a list from a variable of the environment."""
     return [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
 
 
@@ -141,7 +141,7 @@ def _others(environment: t.Mapping[str, str]) -> list[list[str]]:
 
 
 def _rails_of_environment(environment: t.Mapping[str, str]) -> tuple[Rail, ...]:
-    """A container that nobody has seen serve has no record, but what it was started with."""
+    """Return the rails of a container that was never verified: it has no record, only its environment."""
     own, names = (_addresses(environment, name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "NCCL_SOCKET_IFNAME"))
     # NCCL takes prefixes and exclusions, too; only plain names are names.
     plain = len(names) == len(own) and not any(set(name) & set("=^") for name in names)
@@ -152,7 +152,7 @@ def _rails_of_environment(environment: t.Mapping[str, str]) -> tuple[Rail, ...]:
 
 
 def environment_of(inspected: t.Mapping[str, t.Any] | None) -> dict[str, str]:
-    """The variables that a container was made with."""
+    """Return the variables that a container was created with."""
     rows = ((inspected or {}).get("Config") or {}).get("Env") or []
     return {name: value for name, _sign, value in (str(row).partition("=") for row in rows)}
 
@@ -160,7 +160,7 @@ def environment_of(inspected: t.Mapping[str, t.Any] | None) -> dict[str, str]:
 def cluster_of(
     labels: t.Mapping[str, str], environment: t.Mapping[str, str], record: t.Mapping[str, t.Any] | None
 ) -> ClusterView | None:
-    """What the container's label says, and else the record; None for one Spark alone."""
+    """Return the cluster from the container's label, or else from the record; None on a single Spark."""
     recorded = (record or {}).get("cluster")
     recorded = recorded if isinstance(recorded, dict) else {}
     label = labels.get(RANK_LABEL)
@@ -202,7 +202,7 @@ def address_here(address: str) -> bool | None:
 
 
 def read_rail(rail: Rail, root: Path) -> Link:
-    """The interface as the kernel shows it in sysfs below a root directory."""
+    """Read the interface from sysfs below a root directory."""
     here = address_here(rail.address)
     if rail.interface is None:
         return Link(address_here=here)
@@ -223,8 +223,11 @@ def read_rail(rail: Rail, root: Path) -> Link:
 
 
 def probe_peer(cluster: ClusterView, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
-    """Whether those it needs answer on the link, by the one that does worst; the head learns whether each worker's sshd
-    is there, too. Nobody answers on a first rail that is down or has lost its address."""
+    """Return whether the required nodes answer on the link: the worst result counts.
+
+    On the head this includes the SSH server of each worker. If the first rail is down or has lost its address, no node
+    answers.
+    """
     if link and False in (link.up, link.address_here):
         return SILENT
     answers = [_ask(cluster, address, timeout) for address in cluster.peer_addresses]
@@ -247,7 +250,7 @@ def _ask(cluster: ClusterView, address: str, timeout: float) -> str:
 
 
 def one_subnet(rails: t.Sequence[Rail]) -> str | None:
-    """The network that two rails share, so that the kernel may answer for one on the other; None if all is well."""
+    """Return the network of two rails that share one, so that the kernel may answer for the wrong one; else None."""
     networks = []
     for rail in rails:
         with contextlib.suppress(ValueError):
@@ -257,8 +260,7 @@ def one_subnet(rails: t.Sequence[Rail]) -> str | None:
 
 
 def last_seen(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
-    """What the container's first program last noticed of the other Sparks: of one that it does not reach, if there is
-    one."""
+    """Return the supervisor's last observation of another Spark, preferably of one that it cannot reach."""
     peers = (state or {}).get("peers")
     known = [peer for peer in peers if isinstance(peer, dict)] if isinstance(peers, list) else []
     return next((peer for peer in known if peer.get("reachable") is False), next(iter(known), None))
@@ -283,7 +285,7 @@ def describe_rail(rail: Rail, link: Link | None = None, sparks: int = 2) -> str:
 
 
 def faults(rail: Rail, link: Link) -> list[str]:
-    """What is not as it was set up."""
+    """Return how a link differs from its setup."""
     result = []
     if link.up is False:
         result.append("the link is down")
@@ -297,7 +299,7 @@ def faults(rail: Rail, link: Link) -> list[str]:
 
 
 def ranks_of(data: t.Any) -> list[dict[str, t.Any]]:
-    """What the ranks said of themselves, in ranks.json or a record, as far as it is there."""
+    """Return the ranks' own facts from ranks.json or a record, as far as they are valid."""
     ranks = data.get("ranks") if isinstance(data, dict) else None
     return [rank for rank in ranks if isinstance(rank, dict)] if isinstance(ranks, list) else []
 
@@ -313,20 +315,22 @@ def _differences(data: t.Any) -> list[dict[str, t.Any]]:
 
 
 def differences_of(data: t.Any, severity: str) -> list[str]:
-    """What ranks.json says is not the same on both: an 'error' kept them from starting, a 'warning' did not."""
+    """Return the differences in ranks.json: an 'error' prevents the start of the ranks, a 'warning' does not."""
     rows = [row for row in _differences(data) if row.get("what") != TRANSPORT or severity == "error"]
     return [str(row["message"]) for row in rows if row.get("severity") == severity and row.get("message")]
 
 
 def by_tcp(data: t.Any) -> str | None:
-    """What ranks.json says of a pair that goes through the cable by TCP, because it was told to."""
+    """Return the reason in ranks.json why the cluster uses TCP although RDMA would work."""
     rows = [row for row in _differences(data) if row.get("what") == TRANSPORT and row.get("severity") == "warning"]
     return next((str(row["message"]) for row in rows if row.get("message")), None)
 
 
 def rdma_ready(data: t.Any) -> str | None:
-    """Return the RDMA devices that all ranks could use when they were started; None if that is not known. Whether NCCL
-    uses them is another matter."""
+    """Return the RDMA devices that all ranks could use at their start; None if that is unknown.
+
+    NCCL may still not use them.
+    """
     result = [rank.get("verbs") for rank in ranks_of(data)]
     if len(result) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in result):
         return None

@@ -18,8 +18,10 @@ LEAST = 40
 
 
 class Page:
-    """What the lines of this process are laid out for. Only a callback knows the terminal: tasks run in forks of its
-    process, which have none."""
+    """Hold the layout of this process's lines.
+
+    Only a callback knows the terminal: tasks run in forks of its process, which have none.
+    """
 
     columns = WIDTH
 
@@ -35,7 +37,7 @@ def width() -> int:
 
 
 def wrap_text(text: str, first: str = "", later: str = "", columns: int | None = None) -> list[str]:
-    """A text on as many lines as it needs. A word is kept whole: a path that was broken cannot be copied."""
+    """Wrap a text. Words are never split, because a broken path cannot be copied."""
     return textwrap.wrap(
         " ".join(text.split()),
         columns or width(),
@@ -62,7 +64,7 @@ def section(title: str, sentences: t.Iterable[str]) -> list[str]:
 
 
 def command(words: t.Iterable[str], indent: str = "    ") -> list[str]:
-    """A command that can be copied from as many lines as it needs: each but the last ends with a backslash."""
+    """Return a command as lines that can be copied: each but the last ends with a backslash."""
     lines: list[str] = []
     for word in words:
         if lines and len(lines[-1]) + 1 + len(word) <= width() - 2:

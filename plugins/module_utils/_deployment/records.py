@@ -134,7 +134,7 @@ def has_valid_types(value: t.Any, shape: t.Any) -> bool:
 
 
 def complete_record(path: Path) -> Record | None:
-    """A record from which its deployment can be brought back; None if there is none, or only part of one."""
+    """Return a record that is complete enough to deploy again; None if there is none."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -209,12 +209,12 @@ def load_records(state_directory: Path, deployment: str | None, labels: t.Mappin
 
 
 def file_identity(mode: str, content: bytes | None = None) -> str:
-    """What tells a file, or without a content a directory, from another one of that name."""
+    """Return the identity of a file, or of a directory if there is no content."""
     return mode if content is None else f"{mode} {hashlib.sha256(content).hexdigest()}"
 
 
 def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str]:
-    """What there is of a deployment: its directory, those in it, and all that a container has its files from."""
+    """Return the existing paths of a deployment: its directory, those in it, and all sources of mounts."""
     generation = files_directory(directory, labels)
     inside = sorted(generation.rglob("*")) if generation else []
     try:
@@ -230,8 +230,11 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
 
 
 def load_notes(directory: Path) -> dict[str, t.Any]:
-    """What is kept of a deployment beside its record: what the image said of its options, by their hash, what the
-    ranks said of themselves when it started last, and which network this Spark's rank uses while ranks run."""
+    """Return the data that is stored beside the record of a deployment.
+
+    That is the image's verdict on its options (by their hash), the facts of the ranks at their last start, and the
+    network of this Spark's rank.
+    """
     said = {path.stem: _mapping(path) for path in directory.glob("check/*.json")}
     ranks = _mapping(directory / "state/ranks.json").get("ranks")
     runs = _mapping(directory / "state/state.json").get("state") in nccl.RANKS_RUN
@@ -244,7 +247,7 @@ def load_notes(directory: Path) -> dict[str, t.Any]:
 
 
 def _mapping(path: Path) -> dict[str, t.Any]:
-    """What a file has; nothing where it cannot be read."""
+    """Return the data of a file; an empty mapping if it cannot be read."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -253,7 +256,7 @@ def _mapping(path: Path) -> dict[str, t.Any]:
 
 
 def lost_models(record: Record) -> list[str]:
-    """The models of a record that are not where they were when it was made."""
+    """Return the models of a record that are no longer where they were when it was written."""
     return [name for name, model in record["models"].items() if not Path(model["snapshot"]).exists()]
 
 
@@ -263,12 +266,12 @@ def is_worker(record: t.Mapping[str, t.Any]) -> bool:
 
 
 def nodes_of(cluster: t.Mapping[str, t.Any]) -> list[str]:
-    """The Sparks of a recorded deployment, by rank; none where one serves alone."""
+    """Return the Sparks of a recorded deployment, by rank; none for a single Spark."""
     return list(cluster.get("nodes") or [])
 
 
 def valid_part(value: t.Any, shape: t.Any) -> t.Any:
-    """A copy of a value in which nothing has another type than its readers expect: what has is left out."""
+    """Return a copy of a value without the parts that have another type than their readers expect."""
     if isinstance(shape, list):
         return [item for item in value if fits(item, shape[0])] if isinstance(value, list) else None
     if not isinstance(shape, dict):
@@ -280,7 +283,7 @@ def valid_part(value: t.Any, shape: t.Any) -> t.Any:
 
 
 def read_record(path: Path) -> Record | None:
-    """A record, as far as it can be read; None if there is none."""
+    """Return the valid part of a record; None if there is no record."""
     try:
         record = valid_part(json.loads(path.read_text(encoding="utf-8")), SHAPE)
     except (OSError, ValueError, RecursionError):
@@ -289,7 +292,7 @@ def read_record(path: Path) -> Record | None:
 
 
 def origins(record: t.Mapping[str, t.Any]) -> list[str]:
-    """What is not as the recipe says, each with where it comes from, in words."""
+    """Return the values that are not the recipe's, each with its source, as text."""
     return [str(origin["says"]) for origin in (record.get("origins") or {}).values() if fits(origin, {"says": str})]
 
 
@@ -317,7 +320,7 @@ def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
 
 
 def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> Path | None:
-    """The directory of the deployment that a container was made for; None for a container of somebody else's."""
+    """Return the directory of a container's deployment; None for a container that this collection did not create."""
     directory, name = labels.get(f"{LABEL}directory"), labels.get(f"{LABEL}deployment")
     if directory:
         return Path(directory)
@@ -331,7 +334,7 @@ def files_directory(directory: Path, labels: t.Mapping[str, str]) -> Path | None
 
 
 def named_generations(path: Path) -> set[Path] | None:
-    """The directories that a record's container has mounted; None if the record cannot be read."""
+    """Return the directories that a record's container mounts; None if the record cannot be read."""
     try:
         mounts = json.loads(path.read_text(encoding="utf-8"))["container"]["mounts"]
         return {Path(mount["source"]) for mount in mounts}
@@ -342,8 +345,7 @@ def named_generations(path: Path) -> set[Path] | None:
 
 
 def unused_files(state_directory: Path, mounted: t.Collection[Path]) -> list[Path]:
-    """The generations that no container has mounted and no record names: neither that of its deployment nor that of
-    what served before."""
+    """Return the generations that no container mounts and no current or previous record names."""
     result: list[Path] = []
     before = named_generations(state_directory / PREVIOUS)
     for directory in sorted(state_directory.glob(f"*/{GENERATIONS}")):
@@ -362,14 +364,14 @@ def is_of(record: Record, labels: t.Mapping[str, str]) -> bool:
 
 
 def current(state_directory: Path, labels: t.Mapping[str, str]) -> Record | None:
-    """The record of what is in the serving slot; None if that was never seen to serve."""
+    """Return the record of the deployment in the serving container; None if it was never verified."""
     directory = deployment_directory(state_directory, labels)
     record = read_record(directory / "record.json") if directory else None
     return record if record and is_of(record, labels) else None
 
 
 def choice(directory: Path | None) -> dict[str, t.Any] | None:
-    """What a benchmark has chosen for a deployment; None if nothing, or if it cannot be read."""
+    """Return what a benchmark chose for a deployment; None if there is nothing to read."""
     if directory is None:
         return None
     try:
@@ -380,7 +382,7 @@ def choice(directory: Path | None) -> dict[str, t.Any] | None:
 
 
 def leased_trial(directory: Path) -> dict[str, t.Any] | None:
-    """What a benchmark has served in place of a deployment's own options; None without a lease that is valid now."""
+    """Return the options that a benchmark's trial uses; None without a valid lease."""
     try:
         lease = json.loads((directory / "trial" / "lease.json").read_text(encoding="utf-8"))
         words, until = (lease["id"], lease["title"]), lease["until"]
@@ -394,7 +396,7 @@ def leased_trial(directory: Path) -> dict[str, t.Any] | None:
 
 
 def previous(state_directory: Path) -> Record | None:
-    """The record of what served before the present deployment."""
+    """Return the record of the previous deployment."""
     return read_record(state_directory / PREVIOUS)
 
 
@@ -442,13 +444,13 @@ def require_format(labels: t.Mapping[str, str], *used: Record | None) -> None:
 
 
 def models_of(record: Record | None) -> dict[str, str]:
-    """The models of a deployment, each with its commit."""
+    """Return the models of a deployment, each with its commit."""
     models = (record or {}).get("models") or {}
     return {name: str(model.get("commit")) for name, model in models.items() if isinstance(model, dict)}
 
 
 def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record | None]:
-    """The records of what is in the slot and of what -e previous=true would bring back; None for one without.
+    """Return the records of the current deployment and of the previous one; None for a deployment without a record.
 
     Without a container every deployment that is still there counts: any of them may be meant to come back.
     """
@@ -458,7 +460,7 @@ def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record |
 
 
 def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
-    """The models, with their commits, of what is in use.
+    """Return the models in use, with their commits.
 
     A slot without a record of just its configuration still uses what the last record of that name says.
     """
@@ -470,7 +472,7 @@ def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[st
 
 
 def _images_of(records: t.Iterable[Record | None]) -> set[str]:
-    """The names of the images of records, and of those that were made from them for several Sparks."""
+    """Return the image names of records, with those of the cluster images built from them."""
     there = [record for record in records if record]
     named = [(record.get("image") or {}).get("reference") for record in there]
     return {str(name) for name in [*named, *((record.get("cluster") or {}).get("image") for record in there)] if name}

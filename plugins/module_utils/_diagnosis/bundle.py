@@ -44,7 +44,7 @@ def log(lines: t.Iterable[KernelLine]) -> str:
 
 
 def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """The files of the archive before they are redacted."""
+    """Return the files of the archive before redaction."""
     info = {name: value for name, value in evidence.docker_info.items() if name not in PRIVATE_INFO}
     # A record holds the text of the files again, which stand in the archive by themselves.
     record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
@@ -81,7 +81,7 @@ def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, 
 
 
 def archive(texts: t.Mapping[str, str], secrets: Secrets) -> bytes:
-    """A .tar.gz of the redacted texts."""
+    """Return the redacted texts as a .tar.gz archive."""
     redactor = Redactor(secrets)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:

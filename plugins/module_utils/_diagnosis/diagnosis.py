@@ -236,7 +236,7 @@ class Diagnoser:
 
 
 def matching_line(text: str, row: KnownProblem) -> str:
-    """The last line that a row knows."""
+    """Return the last line that a row recognises."""
     lines = [line for line in text.splitlines() if row.knows(line)]
     return lines[-1].strip() if lines else text
 
@@ -251,7 +251,7 @@ def clear_causes(findings: t.Sequence[Finding]) -> None:
 
 
 def consequences(findings: t.Sequence[Finding]) -> set[str]:
-    """The findings that another one explains together with all that they would explain themselves."""
+    """Return the findings that another one explains, with everything that they explain themselves."""
     by_id = {finding.id: finding for finding in findings}
     result = set()
     for finding in findings:
@@ -263,7 +263,7 @@ def consequences(findings: t.Sequence[Finding]) -> set[str]:
 
 
 def order_by_root_cause(findings: t.Sequence[Finding]) -> None:
-    """What explains another finding is the cause, and the other one its consequence."""
+    """Mark findings that another one explains as consequences, and move their cause up."""
     by_id = {finding.id: finding for finding in findings}
     explained_away = consequences(findings)
     for finding in findings:
@@ -276,7 +276,7 @@ def order_by_root_cause(findings: t.Sequence[Finding]) -> None:
 
 
 def promote(findings: t.Sequence[Finding], failure: str) -> None:
-    """The best hint is the cause where nothing better was found."""
+    """Make the best hint the cause if there is no better one."""
     if any(finding.severity == CAUSE for finding in findings):
         return
     hints = [
@@ -358,7 +358,7 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
 
 
 def row_of_text(name: str, text: str) -> list[str]:
-    """A name and its text in two columns; nothing without a text."""
+    """Return a name and its text in two columns; nothing without a text."""
     return wrap_text(text, f"  {name:<{COLUMN}}", " " * (2 + COLUMN))
 
 
@@ -373,7 +373,7 @@ def describe(finding: Finding) -> list[str]:
 def render(
     verdict: str, findings: t.Sequence[Finding], tail: t.Sequence[str], evidence: Evidence, host: str
 ) -> list[str]:
-    """The few lines that matter."""
+    """Return the short report."""
     headline = (
         WORKER_HEALTHY.format(rank=evidence.rank) if verdict == "healthy" and evidence.rank else HEADLINES[verdict]
     )

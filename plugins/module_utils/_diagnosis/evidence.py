@@ -129,7 +129,7 @@ class LoggingEngine(Engine):
     """An Engine that can also be asked for a container's output."""
 
     def logs(self, name: str, lines: int) -> str:
-        """The end of what a container wrote to both its outputs."""
+        """Return the end of a container's output (stdout and stderr)."""
         path = f"/containers/{quote(name, safe='')}/logs?stdout=1&stderr=1&tail={lines}"
         with self.request("GET", path, self._timeout) as response:
             body = response.read()
@@ -139,7 +139,7 @@ class LoggingEngine(Engine):
 
 
 def demultiplex(stream: bytes) -> bytes:
-    """The Engine puts eight bytes before each piece: the output's number, three zeros, and the length."""
+    """Join the output. The Engine puts eight bytes before each piece: stream number, three zeros, length."""
     pieces = []
     at = 0
     while at + 8 <= len(stream):
@@ -153,7 +153,7 @@ def demultiplex(stream: bytes) -> bytes:
 
 
 def run(*command: str) -> str:
-    """What a command prints. Raises OSError with the reason if it fails."""
+    """Return the output of a command. Raise OSError with the reason if it fails."""
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
@@ -175,7 +175,7 @@ def run(*command: str) -> str:
 
 
 def parse_kernel(text: str, boot_time: float | None) -> list[KernelLine]:
-    """The kernel's log as dmesg prints it, in seconds since boot, or as journalctl does with -o short-unix."""
+    """Parse the kernel log of dmesg, in seconds since boot, or of journalctl -o short-unix."""
     lines = []
     for line in text[-KERNEL_LOG_BYTES:].splitlines():
         journal, dmesg = _JOURNAL.match(line), _DMESG.match(line)
@@ -190,7 +190,7 @@ def parse_kernel(text: str, boot_time: float | None) -> list[KernelLine]:
 
 
 def may_sleep(root: Path) -> str:
-    """What would have this machine sleep; empty where its login screen does not, or nothing can."""
+    """Return what can put this machine to sleep; empty if its login screen does not, or if sleep is masked."""
     try:
         greeter = (root / "etc/systemd/system/display-manager.service").readlink().name
     except OSError:
@@ -414,7 +414,7 @@ class EvidenceGatherer(Gatherer):
 
 
 def newest_files(state_directory: Path) -> Path | None:
-    """The files of a deployment that were written or recorded last, where no container says which ones count."""
+    """Return the files of a deployment that were written or recorded last, if no container tells which ones count."""
     result = state_directory.glob(f"*/{records.GENERATIONS}/*/options.yml")
     times = {path.parent: path.stat().st_mtime for path in result}
     for path in state_directory.glob("*/record.json"):

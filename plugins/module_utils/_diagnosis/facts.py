@@ -532,7 +532,7 @@ def peer_lost(evidence: Evidence) -> Answer:
 
 
 def _waits(evidence: Evidence) -> str:
-    """What this half of two Sparks waits for; empty if it does not."""
+    """Return what this node of a cluster waits for; empty if it does not wait."""
     if not evidence.running:
         return ""
     if evidence.rank == 0 and WAITING_FOR_WORKER in (evidence.said, (evidence.state or {}).get("verdict")):
@@ -569,7 +569,7 @@ def ranks_silent(evidence: Evidence) -> Answer:
 
 
 def _ranks(evidence: Evidence) -> dict[str, t.Any]:
-    """What the ranks said at this start of the container; nothing where the server has come up since."""
+    """Return what the ranks reported at this start of the container; nothing if the server became ready since."""
     at = evidence.ranks.get("at")
     old = isinstance(at, (int, float)) and at < int(evidence.started or 0)
     return {} if old else evidence.ranks

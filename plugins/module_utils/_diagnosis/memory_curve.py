@@ -4,8 +4,9 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the memory guard in the container has written down, memory.log: what the memory did before a server was ended,
-or before the Spark froze. Lines are JSON, with the Unix time in C(at); what was written last may be cut.
+"""Read memory.log, in which the memory guard records the memory before a server ended or the Spark froze.
+
+Lines are JSON, with the Unix time in C(at). The last line may be incomplete.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def parse(text: str) -> list[Line]:
 
 
 def last_run(lines: t.Sequence[Line]) -> list[Line]:
-    """The lines of the last server, from its start on as far as they are there."""
+    """Return the lines of the last server, from its start on if they are present."""
     starts = [number for number, line in enumerate(lines) if line.get("event") == "loading"]
     return list(lines[starts[-1] if starts else 0 :])
 
@@ -75,7 +76,7 @@ def describe_fall(curve: t.Sequence[tuple[float, int]]) -> str:
 
 
 def describe_curve(curve: t.Sequence[tuple[float, int]]) -> str:
-    """The last seconds, each with its GiB."""
+    """Return the levels of the last seconds in GiB."""
     end = curve[-1][0]
     levels = [[level for at, level in curve if end - age - 1 < at <= end - age] for age in range(SHOWN_S - 1, -1, -1)]
     shown = " ".join(f"{level[-1] / GIB:.0f}" for level in levels if level)
@@ -83,7 +84,7 @@ def describe_curve(curve: t.Sequence[tuple[float, int]]) -> str:
 
 
 def describe_plan(lines: t.Sequence[Line], context: t.Any) -> str:
-    """What was there before the server, and what it was planned to take; empty if nobody knows."""
+    """Return the memory before the server and its planned use as text; empty if unknown."""
     begin = lines[0] if lines and lines[0].get("event") == "loading" else {}
     before, takes = begin.get("available"), begin.get("takes")
     if not isinstance(before, int):
@@ -96,7 +97,7 @@ def describe_plan(lines: t.Sequence[Line], context: t.Any) -> str:
 
 
 def froze(text: str, boot_time: float | None, context: t.Any) -> str | None:
-    """What the memory did before the Spark froze; None if it did not, or not for want of memory."""
+    """Return how memory fell before the Spark froze; None if it did not freeze, or not for lack of memory."""
     lines = last_run(parse(text))
     curve = samples(lines)
     events = [line["event"] for line in lines if "event" in line]
@@ -115,7 +116,7 @@ def froze(text: str, boot_time: float | None, context: t.Any) -> str | None:
 
 
 def guarded(reason: str, text: str, context: t.Any) -> str:
-    """What the memory did before the memory guard ended a server, which says why; another one may run since."""
+    """Return how memory fell before the memory guard stopped a server. Another server may have run since."""
     lines = parse(text)
     acts = [number for number, line in enumerate(lines) if line.get("event") in SIGNALS]
     run = last_run(lines[: acts[-1] + 1]) if acts else []

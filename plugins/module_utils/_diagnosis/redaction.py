@@ -168,7 +168,7 @@ class Redactor:
 
 
 def spellings(token: str) -> set[str]:
-    """A token as it is, in an address, and in base64, where it begins at any of three places in a group of four."""
+    """Return a token as it is, URL-encoded, and in base64 at each of the three offsets in a group of four."""
     result = {token, quote(token, safe="")}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + token.encode()).decode()
@@ -178,12 +178,12 @@ def spellings(token: str) -> set[str]:
 
 
 def redact(text: str, secrets: Secrets) -> str:
-    """The text without secrets, addresses, and the names of machine and user."""
+    """Return the text without secrets, addresses, and the names of machine and user."""
     return Redactor(secrets).redact(text)
 
 
 def hide_everywhere(data: t.Any, redactor: Redactor) -> t.Any:
-    """A copy of nested data without secrets."""
+    """Return a copy of nested data without secrets."""
     if isinstance(data, str):
         return redactor.hide(data)
     if isinstance(data, dict):
@@ -203,7 +203,7 @@ def mask_environment(variables: t.Iterable[str]) -> list[str]:
 
 
 def mask_environments(data: t.Any) -> t.Any:
-    """A copy of nested data in which every list or mapping of environment variables is masked."""
+    """Return a copy of nested data in which every list or mapping of environment variables is masked."""
     if isinstance(data, dict):
         return {
             key: _masked(value) if key.lower() in ("env", "environment") else mask_environments(value)
@@ -236,7 +236,7 @@ def token_paths(home: Path, cache: Path | None, environment: t.Mapping[str, str]
 
 
 def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str]) -> tuple[str, ...]:
-    """The tokens that lie on this machine: those of the Hub, and those of Docker for registries."""
+    """Return the tokens on this machine: those of the Hub, and Docker's for registries."""
     result = {environment.get(name, "") for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY")}
     for path in token_paths(home, cache, environment):
         try:
@@ -256,5 +256,5 @@ def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str
 
 
 def secrets_of(home: Path, cache: Path | None, hosts: t.Iterable[str], user: str) -> Secrets:
-    """What to keep from strangers on this machine."""
+    """Return what must not leave this machine."""
     return Secrets(known_tokens(home, cache, os.environ), tuple(hosts), (user,))

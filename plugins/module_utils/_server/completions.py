@@ -107,7 +107,7 @@ class Question:
         return "/v1/chat/completions" if self.kind == "chat" else "/v1/completions"
 
     def body(self, stream_options: dict[str, bool] | None) -> dict[str, t.Any]:
-        """The request; the server refuses fields that it does not know."""
+        """Return the request. The server rejects fields that it does not know."""
         body: dict[str, t.Any] = {"model": self.model, "max_tokens": self.max_tokens, "temperature": self.temperature}
         if self.kind == "chat":
             body["messages"] = [{"role": "user", "content": self.prompt}]
@@ -153,7 +153,7 @@ class Answer:
             self.chunks = [chunk._replace(tokens=None) for chunk in self.chunks]
 
     def steps(self) -> list[Chunk]:
-        """The chunks that brought something new: text, or tokens that became no text."""
+        """Return the chunks with something new: text, or tokens without text."""
         steps: list[Chunk] = []
         tokens = 0
         for chunk in self.chunks:
@@ -178,7 +178,7 @@ def one_line(text: str, longest: int = 300) -> str:
 
 
 def read_json(text: str | bytes) -> t.Any:
-    """The data in a text; half a surrogate pair, which nothing takes, is U+FFFD. ValueError for what is no JSON."""
+    """Parse JSON and replace half surrogate pairs by U+FFFD. Raise ValueError for invalid JSON."""
     try:
         data = json.loads(text)
         return json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(data, ensure_ascii=False)))
@@ -187,7 +187,7 @@ def read_json(text: str | bytes) -> t.Any:
 
 
 def error_text(data: t.Any) -> str | None:
-    """What an error body says, in any of the shapes that the releases use; None when it is no error.
+    """Return the message of an error body in any shape that the releases use; None if it is no error.
 
     An OpenAI object under "error" or at the top, a plain string under "error", and "detail" of a request that
     does not validate.
@@ -232,7 +232,7 @@ class SseParser:
         self._data: list[str] = []
 
     def feed(self, piece: bytes, final: bool = False) -> list[str]:
-        """The data of the events that became complete. The last call flushes with final."""
+        """Return the data of the events that are now complete. Set final in the last call to flush."""
         self._rest += self._decoder.decode(piece, final)
         lines = self._rest.split("\n")
         self._rest = lines.pop()
@@ -286,7 +286,7 @@ class Client:
     """An OpenAI-compatible server at a URL."""
 
     def __init__(self, url: str, api_key: str | None = None, look_s: float = 5.0) -> None:
-        """look_s bounds each of the small requests (health, version, models)."""
+        """Connect to a URL. look_s limits each small request (health, version, models) in seconds."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -382,12 +382,12 @@ class Client:
             return Reply(response.status, _read_all(response))
 
     def version(self) -> str | None:
-        """The release that answers; None when it does not say."""
+        """Return the release of the server; None if it does not report one."""
         data = self.get("/version").json
         return (_string(data.get("version")) or None) if isinstance(data, dict) else None
 
     def models(self) -> list[str]:
-        """The names of the models that are served."""
+        """Return the names of the served models."""
         data = self.get("/v1/models").json
         entries = data.get("data") if isinstance(data, dict) else None
         if not isinstance(entries, list):
@@ -523,7 +523,7 @@ def _acceptance(answer: Answer, steps: list[Chunk]) -> tuple[float | None, str |
 
 
 def repetition(text: str) -> str | None:
-    """What a text repeats without end; None when it does not."""
+    """Return the part of a text that repeats without end; None if there is none."""
     tail = text.rstrip()[-4000:]
     for period in range(1, min(400, len(tail) // 3) + 1):
         covered = period
@@ -556,7 +556,7 @@ def garbage(text: str) -> str | None:
 
 
 def missing_in(answer: Answer, expect: t.Sequence[str]) -> list[str]:
-    """What is expected and not there, without the marks of where a word ends."""
+    """Return the expected parts that are missing, without their word boundaries."""
     missing = [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
     return [p.replace(r"\b", "") for p in missing]
 
@@ -616,7 +616,7 @@ class ToolCall(t.NamedTuple):
 
 
 def tool_request(model: str) -> dict[str, t.Any]:
-    """A request whose answer has to be a tool call."""
+    """Return a request whose answer must be a tool call."""
     return {
         "model": model,
         "messages": [{"role": "user", "content": _TOOL_QUESTION}],
@@ -628,7 +628,7 @@ def tool_request(model: str) -> dict[str, t.Any]:
 
 
 def read_tool_call(reply: Reply) -> ToolCall:
-    """The call in a reply; ValueError, in words that go on after 'The model made no tool call: ', if there is none."""
+    """Return the call in a reply. Raise ValueError with text for 'The model made no tool call: ' if there is none."""
     data = reply.json
     if reply.status != 200:
         said = error_text(data) or reply.text or "no reason given"
@@ -757,7 +757,7 @@ def _stalled(steps: list[Chunk], total_s: float, deadline: float) -> bool:
 
 
 def as_result(answer: Answer) -> dict[str, t.Any]:
-    """An answer as a module returns it."""
+    """Return an answer as the result of a module."""
     return {
         "text": answer.text,
         "reasoning": answer.reasoning,

@@ -145,8 +145,10 @@ def seconds_of(moment: t.Any) -> float | None:
 
 
 def started_at(moment: t.Any, now: float | None = None) -> float | None:
-    """When a container was started; None, too, if that is still to come: since the clock was set back, what was written
-    before cannot be told from what was written after it."""
+    """Return when a container was started; None if the start is in the future.
+
+    Then the clock was set back, and log lines from before and after the start cannot be told apart.
+    """
     started = seconds_of(moment)
     return None if started is None or started > (time.time() if now is None else now) + 1 else started
 

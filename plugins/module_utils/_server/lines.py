@@ -24,7 +24,7 @@ BYTES_A_LINE = 1000
 
 
 def read_end(path: Path, most: int) -> tuple[str, bool]:
-    """The end of a file from the start of a line, and whether its beginning was left out."""
+    """Return the end of a file in whole lines, and whether its beginning was cut off."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - most))
@@ -35,7 +35,7 @@ def read_end(path: Path, most: int) -> tuple[str, bool]:
 
 
 def tail(path: Path, most: int = TAIL_BYTES) -> str:
-    """The end of a log, from the start of a line; empty if it cannot be read."""
+    """Return the end of a log in whole lines; empty if it cannot be read."""
     try:
         return read_end(path, most)[0]
     except OSError:
@@ -43,7 +43,7 @@ def tail(path: Path, most: int = TAIL_BYTES) -> str:
 
 
 def last_run(lines: list[str]) -> list[str]:
-    """The lines since the server was last started; one that has ended and was not started again is the last."""
+    """Return the lines since the last start of the server, even if it has ended since."""
     begin = 0
     for index, line in enumerate(lines):
         if line.startswith(END_MARKER) and any(
@@ -64,7 +64,7 @@ def _prepared(text: str, raw: bool) -> list[str]:
 
 
 def last_lines(path: Path, count: int, raw: bool = False, all_runs: bool = False) -> tuple[list[str], bool]:
-    """The last lines, and whether there are more. Raises OSError if there is no log that can be read."""
+    """Return the last lines, and whether there are more. Raise OSError if no log can be read."""
     most = max(LEAST_BYTES, count * BYTES_A_LINE)
     text, cut = read_end(path, most)
     lines = _prepared(text, raw)

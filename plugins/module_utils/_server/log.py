@@ -67,7 +67,7 @@ class Progress(t.NamedTuple):
 
 
 def _collapse(text: str) -> list[str]:
-    """What a terminal would show: the last state of lines that were overwritten; no colours, no tags of mpirun."""
+    """Return the text as a terminal shows it: without overwritten lines, colours and mpirun's tags."""
     lines = []
     for line in _MPIRUN.sub("", _ANSI.sub("", text)).split("\n"):
         states = [state for state in line.split("\r") if state.strip()]
@@ -76,7 +76,7 @@ def _collapse(text: str) -> list[str]:
 
 
 def strip_noise(text: str) -> str:
-    """The log without progress bars, overwritten states, colours and lines that say nothing."""
+    """Return the log without progress bars, overwritten lines, colours and lines without information."""
     return "\n".join(line for line in _collapse(text) if not _NOISE.search(line) and not _BAR.search(line))
 
 
@@ -133,7 +133,7 @@ def _last_exception(lines: list[str]) -> str | None:
 
 
 def _after_wrapper(lines: list[str]) -> str | None:
-    """What a generic line says after its colon, or the line that follows it."""
+    """Return the text after the colon of a generic line, or the line that follows it."""
     for index in range(len(lines) - 1, -1, -1):
         row = problem_for(lines[index])
         if row is None or row.severity != WRAPPER:
@@ -194,13 +194,13 @@ def reason(text: str) -> Reason | None:
 
 
 def cause_line(text: str) -> str | None:
-    """The one line that says why the server died; None when the log does not say."""
+    """Return the line that says why the server died; None if there is none."""
     cause = reason(text)
     return cause.line if cause else None
 
 
 def remarks(text: str) -> list[Reason]:
-    """The lines of the last run that do not stop a server and that the catalogue knows, each row once."""
+    """Return the lines of the last run that match a row which does not stop a server, each row once."""
     lines = _last_start([line for line in _collapse(text) if not line.startswith(ENTRYPOINT_MARK)])
     result = []
     for row in ROWS:
@@ -219,13 +219,13 @@ def _stands(line: str, lines: list[str]) -> bool:
 
 
 def last_lines(text: str, count: int) -> list[str]:
-    """The end of a log without noise, for a person to read."""
+    """Return the end of a log without noise."""
     lines = [line for line in strip_noise(text).split("\n") if line.strip()]
     return [_shorten(line.rstrip()) for line in lines[-count:]]
 
 
 def after_last_end(text: str) -> str:
-    """What was written since a server ended last."""
+    """Return the log since a server ended last."""
     _before, mark, after = text.rpartition(END_MARKER)
     return after.partition("\n")[2] if mark else text
 
@@ -239,7 +239,7 @@ def _last_ended_run(lines: list[str]) -> list[str]:
 
 
 def _running(lines: list[str]) -> list[str]:
-    """What the run wrote that has not ended."""
+    """Return the log of the run that has not ended."""
     ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
     begin = ends[-1] + 1 if ends else 0
     return [line for line in lines[begin:] if not line.startswith(ENTRYPOINT_MARK)]
@@ -251,7 +251,7 @@ def _count(line: str) -> tuple[int, int] | None:
 
 
 def loading_progress(text: str) -> Progress | None:
-    """The last step that the log of a starting server shows; None when there is nothing to read."""
+    """Return the last step in the log of a starting server; None if there is nothing to read."""
     meaningful = None
     for raw in reversed(_last_start(_running(_collapse(text)))):
         line = clean_line(raw)

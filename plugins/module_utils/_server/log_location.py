@@ -19,13 +19,13 @@ LOG = Path("state/server.log")
 
 
 def newest_log(state_directory: Path) -> Path | None:
-    """The log that was written to last."""
+    """Return the log that was written to last."""
     logs = list(state_directory.glob(f"*/{LOG}"))
     return max(logs, key=lambda path: path.stat().st_mtime) if logs else None
 
 
 def find_log(state_directory: Path, socket: str, container: str) -> tuple[Path | None, str | None]:
-    """The log of what is in the serving slot, and a word on what is not as expected."""
+    """Return the log of the serving container, and a note if it is not the expected one."""
     try:
         slot = Engine(socket).slot(container)
     except (OSError, EngineError) as e:
@@ -47,7 +47,7 @@ def find_log(state_directory: Path, socket: str, container: str) -> tuple[Path |
 def last_log_lines(
     state_directory: Path, socket: str, container: str, most: int, raw: bool, all_runs: bool
 ) -> dict[str, t.Any]:
-    """The last lines; where there are none, a sentence on why."""
+    """Return the last lines; if there are none, a sentence that says why."""
     path, detail = find_log(state_directory, socket, container)
     lines: list[str] = []
     truncated = False

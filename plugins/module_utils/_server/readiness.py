@@ -136,7 +136,7 @@ class ReadinessWait:
         return look
 
     def read_state(self) -> dict[str, t.Any] | None:
-        """What the container's main process says."""
+        """Return the state that the supervisor reports."""
         if self.state_file is None:
             return None
         try:
@@ -191,7 +191,7 @@ class ReadinessWait:
         return Observation("loading", None, percent, text + self.log_silence(), server=server)
 
     def waiting_for_worker(self, server: dict[str, t.Any], missing: str) -> Observation:
-        """The head of two Sparks waits for its worker, however its server has ended."""
+        """Observe a head that waits for its worker, however its server ended."""
         refused = refused_for(server)
         if refused >= REFUSED_FOR_S:
             text = (
@@ -205,7 +205,7 @@ class ReadinessWait:
         return Observation("loading", text=load_progress(server, "")[1], server=server)
 
     def not_yet_started(self, url: str, server: dict[str, t.Any] | None) -> Observation:
-        """The state file is that of the container before: this one's main process has not come to write its own."""
+        """Observe a container whose supervisor has not written its state yet: the file is its predecessor's."""
         if time.time() - self.since < STARTS_WITHIN_S:
             return Observation("loading", text="starting the container", server=server)
         message = (
@@ -215,7 +215,7 @@ class ReadinessWait:
         return Observation("absent", message, server=server)
 
     def log_silence(self) -> str:
-        """A word on a log that has stood still: loading for long and hanging look alike."""
+        """Return a note on a log without new lines: slow loading and a hang look alike."""
         if self.log_file is None:
             return ""
         try:

@@ -110,7 +110,7 @@ def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
 
 
 def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
-    """What a benchmark tries in place of the deployment's own options, in words; empty if it does not."""
+    """Return a benchmark's trial options as text; empty if there is no trial."""
     trial = (server or {}).get("trial")
     return str(trial.get("title") or "other options") if isinstance(trial, dict) else ""
 
@@ -130,13 +130,13 @@ def load_progress(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None
 
 
 def question_of(record: t.Mapping[str, t.Any] | None) -> tuple[str, int]:
-    """What it was measured with when it was deployed, so that the figures of then and now say the same."""
+    """Return the settings of the measurement at deployment, so that new figures are comparable."""
     asked = ((record or {}).get("measurements") or {}).get("request") or {}
     return asked.get("prompt") or QUESTION[0], asked.get("max_tokens") or QUESTION[1]
 
 
 def facts_from_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) -> ServerFacts | None:
-    """What a container that does not run says; None if it runs, so that the server has to be asked."""
+    """Return the state of a stopped container; None if it runs, so that the server must be probed."""
     name, state = slot["name"], slot["state"]
     if state == "running":
         return None
@@ -181,7 +181,7 @@ def _given_up(facts: DeploymentFacts) -> str:
 
 
 def facts_from_files(facts: DeploymentFacts, url: str) -> ServerFacts:
-    """What the files say of a server that does not listen though its container runs."""
+    """Return the state, from the files, of a server that does not listen in a running container."""
     server, started = facts.state, facts.started
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
@@ -213,7 +213,7 @@ def facts_from_files(facts: DeploymentFacts, url: str) -> ServerFacts:
 
 
 def _silent(started: float | None) -> ServerFacts:
-    """What there is to say of a container whose main process has said nothing yet."""
+    """Return the state of a container whose supervisor has not reported anything yet."""
     if started is None or time.time() - started < STARTS_WITHIN_S:
         return ServerFacts("loading", "The container is being started.")
     text = f"The container's main process has not said a word within {STARTS_WITHIN_S} s"
@@ -245,7 +245,7 @@ def ended_by_itself(server: t.Mapping[str, t.Any], since: float) -> dict[str, t.
 
 
 def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Finding]:
-    """A finding if the engine made a smaller KV cache than was planned, which it does without a word to anybody."""
+    """Return a finding if the engine made the KV cache smaller than planned, which it does silently."""
     known = (server or {}).get("kv_cache")
     tokens, planned = (known.get("tokens"), known.get("planned")) if isinstance(known, dict) else (None, None)
     # The engine makes whole blocks, which may be of 256 tokens.
@@ -260,13 +260,13 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
 
 
 def carried_findings(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """What was found when it was deployed, and no restart changes."""
+    """Return the findings from deployment that a restart does not change."""
     told = [finding for finding in record.get("findings") or [] if isinstance(finding, dict) and "message" in finding]
     return [one for one in told if one.get("id") not in TRANSIENT_FINDINGS]
 
 
 def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
-    """The finding that a rank does not use RDMA as planned: by NCCL's own word, and only else by its settings."""
+    """Return the finding that a rank does not use RDMA as planned, from NCCL's log or else from its settings."""
     if facts.network_now is not None:
         finding = nccl.finding(facts.network_now, who)
         return [finding] if finding else []
@@ -275,7 +275,7 @@ def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
 
 
 def missing_worker(server: t.Mapping[str, t.Any]) -> str:
-    """A sentence on the other Spark of a pair, if its head lacks it; else empty. It comes back without help."""
+    """Return a sentence on the worker that the head is missing; else empty. The server recovers by itself."""
     said = (server.get("state"), server.get("verdict"))
     if PEER_LOST not in said and WAITING_FOR_WORKER not in said:
         return ""
@@ -285,12 +285,12 @@ def missing_worker(server: t.Mapping[str, t.Any]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A reason may end with a question."""
+    """Return a reason as a sentence; it may end with a question mark."""
     return text if text.endswith("?") else f"{text}."
 
 
 def worker_facts(facts: DeploymentFacts, health: str | None) -> ServerFacts:
-    """What a worker's container says of itself, which runs: it has no port that a user could ask."""
+    """Return the state that a running worker container reports; it has no port to probe."""
     if facts.closed_by is not None:
         return ServerFacts(None, f"Its container runs; only {facts.closed_by} can read what it says.")
     server, started = facts.state, facts.started
@@ -320,7 +320,7 @@ def _briefly(last_exit: t.Mapping[str, t.Any]) -> str:
 
 
 def verdict_of(server: t.Mapping[str, t.Any] | None) -> str:
-    """What the container's watchdog noticed last, if that was bad; else empty."""
+    """Return the watchdog's last verdict if it was bad; else empty."""
     if not server or server.get("verdict") not in ("stalled", "unhealthy", PEER_LOST):
         return ""
     reason = str(server.get("reason") or "").strip().rstrip(".")
@@ -331,7 +331,7 @@ class ServerInspector:
     """Asks a server's port, and its files where nothing listens."""
 
     def __init__(self, url: str, facts: DeploymentFacts) -> None:
-        """Raises ValueError for a URL that is none."""
+        """Raise ValueError for an invalid URL."""
         self._client = completions.Client(url)
         self._url = url
         self._facts = facts

@@ -48,7 +48,7 @@ def not_available(reason: str, version: str = "") -> Answer:
 
 
 def paths_in(options: t.Any) -> list[str]:
-    """The paths in the options that exist in the serving container only."""
+    """Return the paths in the options that exist only in the serving container."""
     result: list[str] = []
     if isinstance(options, dict):
         for key, value in options.items():
@@ -60,7 +60,7 @@ def paths_in(options: t.Any) -> list[str]:
 
 
 def complaints(error: Exception) -> list[str]:
-    """An error in words; a pydantic error holds several. The values they are about are left out: they hold paths."""
+    """Return an error as texts; a pydantic error holds several. Their values are left out, because they hold paths."""
     list_errors = getattr(error, "errors", None)
     if not callable(list_errors):
         return [f"{type(error).__name__}: {error}" if str(error) else type(error).__name__]
@@ -68,7 +68,7 @@ def complaints(error: Exception) -> list[str]:
 
 
 def about_options(texts: t.Sequence[str], missing: t.Sequence[str]) -> list[str]:
-    """The complaints that are not about a file that is missing here on purpose."""
+    """Return the complaints that are not about a file that is missing here on purpose."""
     return [text for text in texts if not any(path in text for path in missing)]
 
 
@@ -114,7 +114,7 @@ def judge(options: dict[str, t.Any]) -> Answer:
 
 
 def read_options(path: Path) -> dict[str, t.Any]:
-    """The options; ValueError says why there are none."""
+    """Return the options. Raise ValueError with the reason if there are none."""
     try:
         import yaml
     except ImportError as error:
@@ -146,7 +146,7 @@ def answer_in(output: str) -> Answer | None:
 
 
 def ask(path: Path, deadline: float) -> Answer:
-    """The answer of the image, or why it gave none; one that takes too long is asked again, when it is warm."""
+    """Return the answer of the image, or the reason why there is none. Retry a slow one, because it is then cached."""
     for _number in range(TRIES):
         answer = ask_once(path, deadline)
         if answer is not None:
@@ -155,7 +155,7 @@ def ask(path: Path, deadline: float) -> Answer:
 
 
 def ask_once(path: Path, deadline: float) -> Answer | None:
-    """The answer of a process that imports TensorRT-LLM, or why it gave none; None if it takes too long."""
+    """Return the answer of a process that imports TensorRT-LLM, or why there is none; None if it takes too long."""
     command = [sys.executable, str(Path(__file__).resolve()), INSIDE, str(path)]
     # To a file and not a pipe, which a left-over child of its own could hold open.
     with tempfile.TemporaryFile() as output_file:

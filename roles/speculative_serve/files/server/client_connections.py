@@ -88,7 +88,7 @@ class ClientConnections:
 
 
 def connections(family: int, port: int) -> t.Iterator[ClientConnection]:
-    """The established connections to a port of this network namespace."""
+    """Yield the established connections to a port of this network namespace."""
     identity = PORTS.pack(port, 0).ljust(ID_BYTES, b"\0")
     body = REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), ESTABLISHED) + identity
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
@@ -104,7 +104,7 @@ def connections(family: int, port: int) -> t.Iterator[ClientConnection]:
 
 
 def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[int, bytes]]:
-    """What netlink strings together: type and content of each; a header begins with its length and its type."""
+    """Yield type and content of each netlink message; a header begins with its length and its type."""
     while len(data) >= header.size:
         size, kind = header.unpack_from(data)[:2]
         if size < header.size:

@@ -47,7 +47,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls, environment: t.Mapping[str, str]) -> Cluster:
-        """Raises ValueError for an environment that is not one of a cluster."""
+        """Read the cluster from the environment. Raise ValueError if the environment is not that of a cluster."""
         try:
             own, peers = (
                 environment[name].replace(",", " ").split()
@@ -68,7 +68,7 @@ class Cluster:
             raise ValueError(f"the container's environment does not describe a pair ({error!r})") from error
 
     def gone(self) -> str | None:
-        """The first of the own addresses that this Spark does not have."""
+        """Return the first of its own addresses that this Spark does not have."""
         return next((one for one in (self.own, *self.others) if not is_here(one)), None)
 
 
@@ -127,7 +127,7 @@ def no_address(address: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that only its owner may read, from its first byte on. One that is as it has to be needs no disk."""
+    """Write a file that only its owner can read, from its first byte on. Skip a file that is already correct."""
     with contextlib.suppress(OSError):
         if path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == 0o600:
             return

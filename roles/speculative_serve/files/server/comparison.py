@@ -28,7 +28,7 @@ class Difference(t.NamedTuple):
 
 
 def compare(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str], paths: t.Sequence[str]) -> list[Difference]:
-    """What is wrong with the ranks, errors first; nothing to compare with is an error, too.
+    """Return the differences between the ranks, errors first. No data to compare is an error as well.
 
     `workers` are the addresses at which the head reaches the others, `paths` what all have to have.
     """
@@ -173,7 +173,7 @@ def files(ranks: t.Sequence[dict[str, t.Any]], paths: t.Sequence[str]) -> t.Iter
 
 
 def machines(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
-    """What makes one rank slower than the others, but serves."""
+    """Yield the differences that make a rank slower, but do not prevent it from running."""
     for what, name in (("gpu", "GPU and driver"), ("memory_gib", "memory in GiB")):
         values = [rank[what] for rank in ranks]
         # Sparks of one model need not have the same memory to the last page.
@@ -184,7 +184,7 @@ def machines(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
 
 
 def table(ranks: t.Sequence[dict[str, t.Any]]) -> str:
-    """What the ranks said, side by side."""
+    """Return the facts of the ranks side by side."""
     rows = [["", *(f"rank {rank['rank']}" for rank in ranks)]]
 
     def add(name: str, values: t.Iterable[object]) -> None:

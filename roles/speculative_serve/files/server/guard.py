@@ -107,7 +107,7 @@ def lasts(samples: t.Sequence[Sample], low: t.Callable[[Sample], bool]) -> bool:
 
 
 def decide(samples: t.Sequence[Sample], limits: Limits, watch: int) -> Verdict | None:
-    """What the last seconds call for; None if nothing."""
+    """Return the verdict on the last seconds; None if there is nothing to do."""
     now, rate = samples[-1], falls_by(samples)
     if now.available < watch and rate >= STEEP:
         left = max(0.0, (now.available - limits.floor) / rate)

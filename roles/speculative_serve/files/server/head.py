@@ -209,7 +209,7 @@ class Head(Supervisor):
         return self.meter.moved()
 
     def look_for_front(self) -> None:
-        """The launcher of the ranks may outlive the server's front process, also while it loads."""
+        """Check the front process of the server, which the launcher of the ranks may outlive, also while loading."""
         now = time.monotonic()
         if self.server is None or now < self.front_look_at:
             return
@@ -221,7 +221,7 @@ class Head(Supervisor):
             self.log.say(f"{FRONT} has ended, but what launched it goes on; it is ended, too")
 
     def at_fault(self) -> bool:
-        """A server that ends because a worker is gone is not to blame."""
+        """Return whether the server is to blame; one that ends because a worker is gone is not."""
         return not self.alone
 
 

@@ -36,7 +36,7 @@ def main(deployment: Path, url: str) -> int:
 
 
 def of_server(state: t.Mapping[str, t.Any], url: str) -> tuple[str, bool]:
-    """The state, or the watchdog's verdict on a server that runs."""
+    """Return the state, or the watchdog's verdict on a running server."""
     running, trial = state["state"] == "running", state.get("trial")
     name, reason = state.get("verdict") if running else state["state"], state.get("reason")
     if running and trial:

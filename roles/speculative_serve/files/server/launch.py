@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 def daemon_command(line: str, environment: t.Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What mpirun asks for: its daemon's command line, and the environment with what it sets before.
+    """Return the command line of mpirun's daemon, and the environment with the variables that mpirun sets.
 
     No shell sees the line. It is 'NAME=value; export NAME; ... /path/orted -mca ...', where a value may hold on to
     the variable's old one; anything else is refused.
@@ -84,7 +84,7 @@ def expand(value: str, environment: t.Mapping[str, str]) -> str:
 
 
 def with_own_interfaces(command: list[str], environment: t.Mapping[str, str]) -> list[str]:
-    """The daemon's command with this Spark's names of the interfaces: mpirun knows the head's only."""
+    """Return the daemon's command with this Spark's interface names: mpirun only knows the head's."""
     own = environment.get("NCCL_SOCKET_IFNAME", "").lstrip("=")
     result = list(command)
     for index in range(1, len(result)):
@@ -164,6 +164,6 @@ def refuse(log: str | None, reason: str) -> int:
 
 
 def note(log: str, text: str) -> None:
-    """A line for the worker's log, which the main process keeps."""
+    """Write a line to the worker's log, which the main process keeps."""
     with contextlib.suppress(OSError), Path(log).open("a", encoding="utf-8") as file:
         file.write(f"[entrypoint] {text}\n")

@@ -105,7 +105,7 @@ def forget(file: Path) -> None:
 
 
 def memory(name: str) -> int | None:
-    """A figure of /proc/meminfo in bytes."""
+    """Return a value of /proc/meminfo in bytes."""
     for line in read_or(MEMINFO, "").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
@@ -133,7 +133,7 @@ class Stillness:
         self.worked = 0.0
 
     def look(self, pid: int, said: int) -> bool:
-        """True when it is too long; a process, and how much is in the log by now."""
+        """Return whether a process has been silent for too long; `said` is the current size of the log."""
         now = time.monotonic()
         if not self.patience or now < self.look_at:
             return False
@@ -159,7 +159,7 @@ class Loading:
         self.planned = int(planned[1]) if planned else None
 
     def hear(self, output: bytes) -> None:
-        """What the server says, in pieces that end anywhere."""
+        """Read the server's output, in pieces that may end anywhere."""
         *lines, rest = re.split(rb"[\r\n]", self.rest + output)
         self.rest = rest[-LOG_LINE_BYTES:]
         for line in lines:

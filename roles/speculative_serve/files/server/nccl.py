@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each rank's NCCL writes down: the network that it uses. Without RDMA it goes on with sockets, and says so only
-in its own log."""
+"""Find the network that each rank's NCCL uses in its own log.
+
+Without RDMA, NCCL continues with sockets and says so only there.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def has_listener(port: int) -> bool:
 
 
 def open_files(pid: int) -> set[str]:
-    """What a process has open; nothing if it has ended."""
+    """Return the files that a process has open; none if it has ended."""
     result = set()
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -130,7 +130,7 @@ def signal_group(server: subprocess.Popen[bytes], number: int) -> None:
 
 
 def signal_engine(server: subprocess.Popen[bytes], number: int) -> None:
-    """A server's group, and for the last signal also what it has started in other sessions."""
+    """Send a signal to a server's group; the last signal also goes to its processes in other sessions."""
     others = descendants(server.pid) if number == signal.SIGKILL else {}
     signal_group(server, number)
     for pid in others:
@@ -139,7 +139,7 @@ def signal_engine(server: subprocess.Popen[bytes], number: int) -> None:
 
 
 def describe_tree(top: int) -> str:
-    """A server's processes, a line each."""
+    """Describe the processes of a server, one per line."""
     known = processes()
     lines = []
     for pid, process in sorted({**descendants(top, known), top: known.get(top, Process("?", "?", 0))}.items()):

@@ -106,7 +106,7 @@ def gpu() -> str | None:
 
 
 def describe_path(path: Path) -> str | None:
-    """A word that is the same on both ranks when the files are; None if it is not there.
+    """Return a word that is the same on both ranks if the files are; None if the path does not exist.
 
     Only models from the Hub were copied by checksums. To read a model's weights whole would take minutes: their ends
     tell another model and a copy that was cut off.
@@ -145,7 +145,7 @@ def as_line(rank: dict[str, t.Any]) -> str:
 
 
 def from_output(text: str) -> list[dict[str, t.Any]]:
-    """What the ranks said, in their order; mpirun may have put something before a line."""
+    """Return the ranks' facts in rank order; mpirun may have put a prefix before a line."""
     result = []
     for line in text.splitlines():
         _before, mark, data = line.partition(MARK)

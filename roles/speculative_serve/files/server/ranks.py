@@ -63,7 +63,7 @@ class Plan:
 
 
 def write_files(plan: Plan, run: Path) -> tuple[Path, Path]:
-    """The hostfile and ssh's configuration; nothing of the user's own is used."""
+    """Write the hostfile and the configuration of ssh, which ignores the user's own."""
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
     hostfile = run / "hostfile"
     write_private(hostfile, "".join(f"{address} slots=1\n" for address in (plan.head, *plan.workers)))
@@ -122,7 +122,7 @@ def mpirun(plan: Plan, version: str, hostfile: Path, ssh_config: Path, interface
 
 
 def before_mpirun(plan: Plan) -> str:
-    """What mpirun would take a minute to fail for, or fail for without a word; returns its version."""
+    """Return mpirun's version. Check first what mpirun would fail for after a minute, or without a message."""
     if not is_here(plan.head):
         raise Problem(
             f"{plan.head}, which is this Spark's address on the fabric, is on none of its interfaces; run the playbook "
@@ -201,7 +201,7 @@ def explain(output: str, code: int | None, plan: Plan) -> str:
 
 
 def main_line(output: str) -> str:
-    """What comes first between Open MPI's dashes; else the last line."""
+    """Return the first line between Open MPI's dashes, or else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line, following in zip(lines, lines[1:]):
         if not line.strip("-") and following.strip("-"):
@@ -294,7 +294,7 @@ def write_report(
 
 
 def link_model(target: str, name: str) -> None:
-    """The name the API calls the model by; the same place on all."""
+    """Link the model under its API name, at the same path on all ranks."""
     place = Path(name)
     if place.is_symlink() and str(place.readlink()) == target:
         return
@@ -305,7 +305,7 @@ def link_model(target: str, name: str) -> None:
 
 
 def parse(arguments: t.Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options, and the command after '--'."""
+    """Return the options, and the command after '--'."""
     own = list(arguments)
     command: list[str] = []
     if "--" in own:

@@ -26,7 +26,7 @@ WAIT_S = 15.0
 
 
 def by_tcp(environment: t.Mapping[str, str]) -> str | None:
-    """The variable by which NCCL is told to leave the RDMA devices alone, with its value."""
+    """Return the variable, with its value, that makes NCCL ignore the RDMA devices."""
     for name, value in (("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket")):
         if environment.get(name, "").lower() == value:
             return f"{name}={environment[name]}"
@@ -34,7 +34,7 @@ def by_tcp(environment: t.Mapping[str, str]) -> str | None:
 
 
 def devices(environment: t.Mapping[str, str], there: t.Collection[str]) -> list[str]:
-    """The RDMA devices that NCCL is to use: of each name those that begin so, or the name where there is none yet."""
+    """Return the RDMA devices for NCCL: all that begin with each name, or the name itself if there is none yet."""
     wanted = environment.get("NCCL_IB_HCA", "")
     if wanted.startswith("^") or by_tcp(environment):
         return []
@@ -46,7 +46,7 @@ def devices(environment: t.Mapping[str, str], there: t.Collection[str]) -> list[
 
 
 def known() -> dict[str, tuple[str, str]]:
-    """The node and its number, of each RDMA device that the kernel has."""
+    """Return the node and its number for each RDMA device of the kernel."""
     result = {}
     for entry in sorted(CLASS.glob("uverbs*")):
         with contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ def is_here(node: str, number: str) -> bool:
 
 
 def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
-    """The node of each device in this container; None for one that it cannot use."""
+    """Return the node of each device in this container; None for a device that it cannot use."""
     there = known()
     result: dict[str, str | None] = {}
     for device in devices(environment, there):
@@ -83,7 +83,7 @@ class RdmaReadiness:
         self.late_since: float | None = None
 
     def problem(self) -> str | None:
-        """What is missing, in a sentence; None if nothing is."""
+        """Return what is missing as a sentence; None if nothing is."""
         lacking = [device for device, node in look(self.environment).items() if node is None]
         away = [device for device in lacking if device not in known()]
         if not lacking or away:

@@ -47,7 +47,7 @@ LOCK_ALL = 1 | 2 | 4
 
 
 def limits_from(environment: t.Mapping[str, str]) -> Limits | None:
-    """What the playbook has handed over: 'floor=BYTES seconds=SECONDS', or 'off'."""
+    """Return the limits that the playbook passed: 'floor=BYTES seconds=SECONDS', or 'off'."""
     given = environment["DGX_SPARK_GUARD"]
     if given == "off":
         return None
@@ -103,7 +103,7 @@ class MemoryLog(threading.Thread):
                 written.set()
 
     def put_aside(self) -> None:
-        """What an earlier container has left: kept if it did not end in order, as after a freeze."""
+        """Rotate the log of an earlier container. Keep it if that container did not end in order, as after a freeze."""
         kept = self.path.with_name("memory-before.log")
         self.path.with_suffix(".log.1").unlink(missing_ok=True)
         if b'"stopped"' in self.path.read_bytes()[-200:]:
@@ -178,7 +178,7 @@ class Sampler(threading.Thread):
         self.start()
 
     def loads(self) -> None:
-        """An engine is about to load."""
+        """Record that an engine is about to load."""
         if self.meminfo is None or self.limits is None:
             return
         sample = self.samples[-1]
@@ -192,7 +192,7 @@ class Sampler(threading.Thread):
         self.tell("loading", available=sample.available, **plan)
 
     def is_ready(self) -> None:
-        """The engine answers: it has landed."""
+        """Record that the engine answers."""
         if self.meminfo is None or self.limits is None:
             return
         # How it came down here is no fall from here on.
@@ -201,14 +201,14 @@ class Sampler(threading.Thread):
         self.tell("ready")
 
     def is_over(self) -> None:
-        """The engine has ended, in whatever way."""
+        """Record that the engine has ended for any reason."""
         if self.meminfo is not None and self.runs:
             with self.engine:
                 self.runs = False
             self.tell("ended")
 
     def stop(self) -> None:
-        """The container stops; with this as the last line, nobody will take it for a freeze."""
+        """Record that the container stops; with this last line the end does not look like a freeze."""
         self.unwanted.set()
         if self.meminfo is not None:
             self.is_over()
@@ -261,7 +261,7 @@ class Sampler(threading.Thread):
             self.flush()
 
     def consider(self, sample: Sample) -> Verdict | None:
-        """What the samples call for; an engine that was asked to end and has not is killed."""
+        """Return the verdict on the samples. Kill an engine that was told to end but did not."""
         assert self.limits is not None
         result = decide(self.samples, self.limits, self.watch)
         if self.verdict is not None and self.kill_at and sample.at > self.kill_at:

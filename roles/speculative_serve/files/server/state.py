@@ -115,7 +115,7 @@ def write_over(path: Path, text: str) -> None:
 
 
 def identity(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another one in its place, and from itself with another content; None if there is none."""
+    """Return the identity of a file, which changes with its content; None if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -76,7 +76,7 @@ class Trial(t.NamedTuple):
 
 
 def leased_trial(directory: Path) -> Trial | None:
-    """The trial whose lease is valid now; a lease that cannot be read, is over or lasts for days is none."""
+    """Return the trial with a valid lease. A lease that is unreadable, expired or days long is invalid."""
     try:
         lease = json.loads((directory / "lease.json").read_text(encoding="utf-8"))
         trial, until = Trial(lease["id"], lease["title"]), lease["until"]
@@ -206,7 +206,7 @@ class Supervisor:
         """Wait for what has to be there before the server is started; one Spark needs nothing."""
 
     def is_ready(self) -> None:
-        """The server answers for the first time."""
+        """Record that the server answers for the first time."""
         self.guard.is_ready()
 
     def check_server(self) -> None:
@@ -223,12 +223,12 @@ class Supervisor:
         return True
 
     def end_engine(self, number: int) -> None:
-        """The memory guard's word."""
+        """End the engine for the memory guard."""
         if self.server is not None:
             signal_engine(self.server, number)
 
     def note_memory(self) -> None:
-        """The lowest level so far."""
+        """Record the lowest memory level so far."""
         if self.guard.summary() != self.state.values["guard"]:
             self.state.note(guard=self.guard.summary())
 
@@ -385,7 +385,7 @@ class Supervisor:
         return max(seconds_from("DGX_SPARK_STALL_S", STALL_S), 0.0) if watched else 0.0
 
     def watch(self) -> Watchdog | None:
-        """A watchdog for the server that has become ready, if it is to be watched."""
+        """Return a watchdog for the server that has become ready, if it is to be watched."""
         if not self.patience:
             return None
         interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)

@@ -223,7 +223,7 @@ class Watchdog(threading.Thread):
         self.verdicts.put(self.last)
 
     def check_health(self) -> None:
-        """An engine that says itself that it is dead is so for everybody; one that takes its time is busy."""
+        """Check the engine's own health report: a dead engine is dead, and a slow one is busy."""
         try:
             status, body = self.http.get("/health")
         except Failed as error:
@@ -250,7 +250,7 @@ class Watchdog(threading.Thread):
         self.proven = True
 
     def wait_for(self, method: str, path: str, body: dict[str, t.Any] | None = None) -> t.Any:
-        """The reply's data, however long others are served first."""
+        """Return the data of the reply, however long other requests take first."""
         with self.http.request(method, path, body) as reply:
             quiet = Stopwatch()
             asked_at = look_at = time.monotonic()
@@ -292,7 +292,7 @@ def describe_reply(status: int, body: bytes) -> str:
 
 
 def engine_figures(url: str) -> str:
-    """What the engine counts, if it tells."""
+    """Return the figures of the engine, if it reports any."""
     try:
         status, body = Http(url).get("/prometheus/metrics")
     except Failed as error:

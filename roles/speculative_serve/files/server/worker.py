@@ -236,12 +236,12 @@ class Worker:
             self.enter("ready", None)
 
     def no_rank(self) -> None:
-        """What was known of the last one does not count for the next."""
+        """Clear the facts of the last rank, which do not apply to the next one."""
         self.anew = self.ready = False
         self.guard.is_over()
 
     def end_ranks(self, number: int) -> None:
-        """The memory guard's word. The head sees that its rank is gone, and ends the others."""
+        """End the ranks for the memory guard. The head sees that its rank is gone, and ends the others."""
         for pid in ranks(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -297,7 +297,7 @@ class Worker:
 
 
 def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
-    """The keys and the configuration, root's own: sshd refuses files of another user's."""
+    """Write the keys and the configuration as root: sshd rejects files of another user."""
     for name in ("ssh_host_ed25519_key", "authorized_keys"):
         write_private(RUN / name, (KEYS / name).read_text(encoding="utf-8"))
     if os.geteuid() == 0:
@@ -316,7 +316,7 @@ def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
 
 
 def save_environment(deployment: Path) -> None:
-    """What a rank is started with: a login has nothing of the container's environment."""
+    """Save the environment for ranks: a login has none of the container's variables."""
     RUN.mkdir(parents=True, exist_ok=True)
     RUN.chmod(0o700)
     state = deployment / "state"
@@ -326,6 +326,6 @@ def save_environment(deployment: Path) -> None:
 
 
 def ranks(worker: int) -> dict[int, Process]:
-    """What runs in the worker's container besides sshd."""
+    """Return the processes in the worker's container besides sshd."""
     family = descendants(worker)
     return {pid: process for pid, process in family.items() if not process.name.startswith("sshd")}
