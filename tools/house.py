@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How much one has to hold in mind here, in figures that may fall and may not rise. Run as: python -m tools.house
+"""Measure the complexity of the collection in figures that may fall but not rise.
+
+Run as: python -m tools.house
 
 A ratchet: tools/house.yml holds each figure as it was written down last. One that has risen is to be mended, one that
 has fallen is to be written down: python -m tools.house --record. Comments, recipes and meta/ of roles do not count.

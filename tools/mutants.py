@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the tests see a defect that is there. Run as: python -m tools.mutants [--twin] [NAME...]
+"""Check that the tests detect seeded defects.
+
+Run as: python -m tools.mutants [--twin] [NAME...]
 
 tests/mutants.yml has defects that were mended here once, or might have been made: a text of a file, what stands there
 instead, and the tests that have to go red. Each is made in a copy of the checkout, one after the other. Those that only

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write the tables of the pages in docs/ and of the roles from the data that they show. Run as: make docs
+"""Write the tables of the pages in docs/ and of the roles from the data that they show.
+
+Run as: make docs
 
 A table, a list of entries or an example stands between `<!-- name -->` and `<!-- end -->`; the table of a role's inputs
 has the role's name. --check only names the pages that do not show what the data say.

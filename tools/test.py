@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything there is to test, or what goes wrong only. Run as: python -m tools.test [faults]
+"""Run all tests, or only those of faults.
+
+Run as: python -m tools.test [faults]
 
 Two lanes, each with a twin of its own, take stages from one queue, because a scenario keeps one core busy. A stage that
 fails does not keep the next from running. Ends with the wall times and with the sums, and with what all of it may take.

@@ -104,7 +104,7 @@ RETURN = r"""
 verdict:
   description:
     - V(healthy) means that the server runs and generates.
-    - V(warning) means that nothing is broken and there is something to know. It may be stopped, still load, or be busy.
+    - V(warning) means that nothing is broken and there are notes. The server may be stopped, loading or busy.
     - V(problem) means that a known cause was found.
     - V(unknown) means that it does not serve, or could not be asked, and no known cause was found.
     - V(nothing_deployed) means that there is no deployment.
@@ -161,7 +161,7 @@ lines:
   type: list
   elements: str
   sample:
-    - a problem was found
+    - problem found
 sources:
   description:
     - What was looked at.

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the cable has carried, written down by its test and read by whoever wants to know."""
+"""Store and read the result of the bandwidth test of the link."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def this_boot() -> str:
 
 
 def write_bandwidth(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
-    """Write down what was measured, so that nobody does it again before the next start."""
+    """Write the measurement, so that it is not repeated before the next start."""
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"boot": this_boot(), "rails": list(rails)}) + "\n"

@@ -191,7 +191,7 @@ def _read(path: Path) -> str | None:
 
 
 def address_here(address: str) -> bool | None:
-    """Whether this machine has an address: nothing but its own can be bound."""
+    """Return whether this machine has an address: only its own addresses can be bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

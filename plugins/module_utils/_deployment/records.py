@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The records of deployments below the state directory: what serves, and what served before."""
+"""Read the records of the current and the previous deployment below the state directory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FormatError(Exception):
 
 
 def has_port(value: t.Any) -> bool:
-    """Whether it is the URL of a server."""
+    """Return whether it is the URL of a server."""
     try:
         return urllib.parse.urlsplit(value).port is not None
     except (TypeError, ValueError, AttributeError):
@@ -117,7 +117,7 @@ REQUIRED_CLUSTER_FIELDS: dict[str, t.Any] = {
 
 
 def fits(value: t.Any, kind: t.Any) -> bool:
-    """Whether a value is of a kind, with all that is needed in it."""
+    """Return whether a value has the required type, with all required keys."""
     if isinstance(kind, dict):
         return isinstance(value, dict) and all(fits(value.get(key), part) for key, part in kind.items())
     if isinstance(kind, list):
@@ -126,7 +126,7 @@ def fits(value: t.Any, kind: t.Any) -> bool:
 
 
 def has_valid_types(value: t.Any, shape: t.Any) -> bool:
-    """Whether nothing that is there is of another kind than its readers expect."""
+    """Return whether every present value has the type that its readers expect."""
     if isinstance(shape, dict):
         there = {key: part for key, part in shape.items() if isinstance(value, dict) and value.get(key) is not None}
         return isinstance(value, dict) and all(has_valid_types(value[key], part) for key, part in there.items())
@@ -261,7 +261,7 @@ def lost_models(record: Record) -> list[str]:
 
 
 def is_worker(record: t.Mapping[str, t.Any]) -> bool:
-    """Whether a record is that of a Spark which runs a rank for its head, and has no server of its own."""
+    """Return whether a record is a worker's, which runs a rank for its head and has no server of its own."""
     return bool((record.get("cluster") or {}).get("rank"))
 
 
@@ -357,7 +357,7 @@ def unused_files(state_directory: Path, mounted: t.Collection[Path]) -> list[Pat
 
 
 def is_of(record: Record, labels: t.Mapping[str, str]) -> bool:
-    """Whether a record is that of just the container with these labels."""
+    """Return whether a record is that of exactly the container with these labels."""
     key = f"{LABEL}configuration"
     recorded = ((record.get("container") or {}).get("labels") or {}).get(key)
     return recorded is not None and recorded == labels.get(key)
@@ -452,7 +452,7 @@ def models_of(record: Record | None) -> dict[str, str]:
 def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record | None]:
     """Return the records of the current deployment and of the previous one; None for a deployment without a record.
 
-    Without a container every deployment that is still there counts: any of them may be meant to come back.
+    Without a container every deployment that is still there counts: each of them may be started again.
     """
     directory = deployment_directory(state_directory, labels)
     result = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]

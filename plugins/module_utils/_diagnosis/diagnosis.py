@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Find the cause of a failure in the evidence, by the catalogue. What no row knows is unknown, and never healthy."""
+"""Find the cause of a failure in the evidence with the catalogue. An unrecognised failure is unknown, never healthy."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import TRIAL_FAILED
 
-COLUMN = 10
+COLUMN = 12
 LONGEST = 400
 MOST_CAUSES = 3
 SHOWN_LINES = 8
-# Without a container there is no saying since when a line of the kernel's log matters.
+# How far back the kernel log matters if there is no container.
 KERNEL_WINDOW_S = 3600.0
 FAILURE = "message"
-# What no row of the catalogue knows; all others have an anchor on the page that is generated from the catalogue.
+# A failure that no row recognises; every row has an anchor on the generated page.
 UNKNOWN = "unknown"
 PAGE = "docs/troubleshooting.md"
-# Nothing is wrong: the server only does not generate now.
+# Nothing is wrong, but the server does not generate text now.
 BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
-# When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
+# States in which the server's log and last exit are irrelevant: the benchmark reports the end of a trial.
 PAST = ("running", "stopped", RANK_RUNS, TRIAL_FAILED)
 PLACES = {DOCKER: "Docker", RECORD: "the deployment", MACHINE: "this machine", FAILURE: "the message"}
 HEADLINES = {
-    "healthy": "healthy: the server generates",
-    "warning": "no fault found, but something to know",
-    "problem": "a problem was found",
-    "unknown": "the cause is not known",
+    "healthy": "healthy: the server generates text",
+    "warning": "no fault found, see the notes",
+    "problem": "problem found",
+    "unknown": "cause unknown",
     "nothing_deployed": "nothing is deployed here",
 }
-WORKER_HEALTHY = "healthy: rank {rank} runs; whether the server generates, its head can tell"
+WORKER_HEALTHY = "healthy: rank {rank} runs; the head shows whether the server generates text"
 
 
 @dataclasses.dataclass
 class Finding:
-    """A row that was recognised, with what shows it."""
+    """A recognised row with its evidence."""
 
     row: KnownProblem
     evidence: str
@@ -79,7 +79,7 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """Return the row's."""
+        """Return the id of the row."""
         return self.row.id
 
     def as_result(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What a person wants to know."""
+    """Verdict, findings and report."""
 
     verdict: str
     findings: tuple[Finding, ...]
@@ -105,7 +105,7 @@ class Diagnosis:
 
 
 ORDER = {row.id: 10 * number for number, row in enumerate(CATALOGUE)}
-# The server's own log tells more than what is seen from outside, and less than Docker and the kernel.
+# The server's own log is better evidence than a view from outside, but worse than Docker and the kernel.
 LOG_ORDER = ORDER[next(row.id for row in CATALOGUE if row.where == LOG)]
 LAST = 10 * len(CATALOGUE)
 
@@ -120,7 +120,7 @@ def finding_of(row: KnownProblem, evidence: str, where: str, order: int) -> Find
 
 
 def of_log(row: KnownProblem, line: str, where: str) -> Finding:
-    """Return the finding of a line of the server's log; one that names no reason is the last to be told."""
+    """Return the finding of a line of the server's log; one that names no reason comes last."""
     finding = finding_of(row, line, where, LOG_ORDER)
     if row.severity == WRAPPER:
         finding.severity, finding.order = HINT, LAST
@@ -128,12 +128,12 @@ def of_log(row: KnownProblem, line: str, where: str) -> Finding:
 
 
 class Diagnoser:
-    """Matches the catalogue against the evidence."""
+    """Match the catalogue against the evidence."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._found: dict[str, Finding] = {}
-        # Errors that no row knows, with where they are.
+        # Errors that no row recognises, with their place.
         self.unexplained: list[tuple[str, str]] = []
         self.tail: list[str] = []
 
@@ -154,7 +154,7 @@ class Diagnoser:
         self._found.setdefault(finding.id, finding)
 
     def _rows(self, text: str, where: str, places: t.Container[str], first: int = 0) -> bool:
-        """Add the rows that know a line of a text; whether there was one."""
+        """Add the rows that recognise a line of a text; return whether there is one."""
         rows = list(known(text, places))
         for row in rows:
             self._add(finding_of(row, matching_line(text, row), where, first + ORDER[row.id]))
@@ -167,7 +167,7 @@ class Diagnoser:
         rows = [row for row in CATALOGUE if row.knows(text) and (row.where != LOG or row.severity == CAUSE)]
         for row in rows:
             if row.where == LOG:
-                # An option that is refused stands in the line before.
+                # A rejected option is named in the line before.
                 self._add(finding_of(row, text, FAILURE, -LAST))
             else:
                 self._add(finding_of(row, matching_line(text, row), FAILURE, ORDER[row.id] - 2 * LAST))
@@ -179,11 +179,11 @@ class Diagnoser:
         if undone(evidence) and (evidence.failure or not evidence.running):
             self._log(evidence.failed_log, "failed.log", True)
         if evidence.said in PAST:
-            # What is in the log is past.
+            # The log is out of date.
             pass
         elif evidence.server_log:
             ended = bool((evidence.state or {}).get("last_exit")) or not evidence.running
-            # A server may also have ended because another one was wanted.
+            # A server may also have ended because it was replaced on purpose.
             log = evidence.server_log if ended else after_last_end(evidence.server_log)
             self._log(log, "server.log", ended)
         elif evidence.docker_log:
@@ -199,7 +199,7 @@ class Diagnoser:
             if cause.problem.severity == WRAPPER:
                 self.tail = last_lines(text, SHOWN_LINES)
         elif ended and text.strip():
-            self.unexplained.append((where, cause.line if cause else "it does not say why it ended"))
+            self.unexplained.append((where, cause.line if cause else "the log does not show why the server ended"))
             self.tail = last_lines(text, SHOWN_LINES)
 
     def _docker(self) -> None:
@@ -223,7 +223,7 @@ class Diagnoser:
                 continue
             places = {JOB, DOCKER, MACHINE}
             tail = "\n".join(self._evidence.job_logs.get(name, "").splitlines()[-20:])
-            # The log also tells of passing errors, so it is asked only where the last word says nothing.
+            # The log also has temporary errors, so it is searched only if the error is not recognised.
             if not self._rows(error, f"job {name}", places) and not self._rows(tail, f"job {name}", places):
                 self.unexplained.append((f"job {name}", shorten(error)))
 
@@ -292,7 +292,7 @@ def promote(findings: t.Sequence[Finding], failure: str) -> None:
 
 
 def is_broken(evidence: Evidence, findings: t.Sequence[Finding]) -> bool:
-    """Whether something failed, so that hints are worth a look."""
+    """Return whether something failed, so that hints matter."""
     ids = {finding.id for finding in findings}
     failed = ids & {
         "container_exited",
@@ -325,13 +325,13 @@ def verdict_of(evidence: Evidence, findings: t.Sequence[Finding], unexplained: b
 
 
 def unknown_finding(unexplained: t.Sequence[tuple[str, str]], tail: t.Sequence[str]) -> Finding:
-    """Nobody is helped by a guess, but everybody by the lines that somebody else may know."""
+    """Return a finding without a guess: the log lines can be searched for or reported."""
     where, line = unexplained[0] if unexplained else ("", "")
     row = KnownProblem(
         UNKNOWN,
         where,
-        "No known cause fits what was found" if line else "Nothing was found that says what is wrong",
-        "Read the server's log with logs.yml; 'diagnose.yml -e bundle=report.tar.gz' gathers everything for a report.",
+        "The error matches no known problem" if line else "The evidence shows no cause",
+        "Read the server's log with logs.yml. 'diagnose.yml -e bundle=report.tar.gz' collects everything for a report.",
         "",
     )
     return Finding(row, line or (tail[-1] if tail else ""), where, HINT)
@@ -345,7 +345,7 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
         clear_causes(findings)
     else:
         order_by_root_cause(findings)
-        # An error that nobody knows is not explained by what is only usual besides.
+        # An unrecognised error is not explained by a common side effect.
         if is_broken(evidence, findings) and not [one for one in search.unexplained if one[0] != FAILURE]:
             promote(findings, evidence.failure)
     rank = {CAUSE: 0, WARNING: 1, HINT: 2, INFORMATION: 3}
@@ -365,8 +365,8 @@ def row_of_text(name: str, text: str) -> list[str]:
 def describe(finding: Finding) -> list[str]:
     where = PLACES.get(finding.where, finding.where)
     seen = f"{where}: {finding.evidence}" if where else finding.evidence
-    lines = row_of_text("cause", finding.row.cause) + row_of_text("seen in", seen)
-    lines += row_of_text("do", finding.row.fix) + row_of_text("source", finding.row.source)
+    lines = row_of_text("cause", finding.row.cause) + row_of_text("evidence", seen)
+    lines += row_of_text("fix", finding.row.fix) + row_of_text("source", finding.row.source)
     return lines + (row_of_text("more", f"{PAGE}#{finding.id}") if finding.id != UNKNOWN else [])
 
 
@@ -384,7 +384,7 @@ def render(
     for finding in main:
         lines += describe(finding)
     if tail and (verdict == "unknown" or (main and main[0].row.severity == WRAPPER)):
-        lines += ["  its last lines:", *(f"    {line[: WIDTH - 4]}" for line in tail)]
+        lines += ["  last log lines:", *(f"    {line[: WIDTH - 4]}" for line in tail)]
     known = [finding for finding in findings if finding not in main]
     worth = (WARNING, HINT) if verdict == "unknown" else (WARNING,)
     memory = any(finding.id in MEMORY for finding in main)
@@ -396,5 +396,5 @@ def render(
             )
     unread = [f"{source.name} ({source.detail})" for source in evidence.sources if not source.read]
     if unread and verdict in ("problem", "unknown"):
-        lines += row_of_text("not read", "; ".join(unread))
+        lines += row_of_text("not checked", "; ".join(unread))
     return lines

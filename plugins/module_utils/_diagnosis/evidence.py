@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a diagnosis needs beside the facts of a status: logs, kernel, network and whoever else uses the machine."""
+"""Gather the evidence that status facts lack: logs, kernel, network and other users of the machine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ENGINE_TIMEOUT_S = 15.0
 ASK_DEADLINE_S = 20.0
 _DMESG = re.compile(r"^(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)$")
 _JOURNAL = re.compile(r"^(\d{9,}\.\d+) \S+ (?:kernel|systemd-oomd\[\d+\]): (.*)$")
-# What GDM does with a machine at which nobody sits: a line of its greeter's settings.
+# When GDM suspends an idle machine: a line of its greeter's settings.
 _STAYS_AWAKE = re.compile(r"^\s*sleep-inactive-ac-type\s*=\s*'nothing'", re.MULTILINE)
 
 
@@ -92,7 +92,7 @@ class Evidence(DeploymentFacts):
     kernel_release: str = ""
     gpu_error: str = ""
     gpu_driver: str = ""
-    # Whether DGX OS takes the network card away without a cable, and has.
+    # Whether DGX OS removes the NIC if there is no cable, and whether it has.
     hotplug: Facts = dataclasses.field(default_factory=dict)
     # What its cable has carried since the Spark was started.
     measured: list[Facts] = dataclasses.field(default_factory=list)
@@ -207,7 +207,7 @@ def may_sleep(root: Path) -> str:
 
 
 def has_default_route(ipv4: str, ipv6: str) -> bool:
-    """Whether /proc/net/route or ipv6_route has a way to everywhere that is up and not a refusal."""
+    """Return whether /proc/net/route or ipv6_route has a usable default route."""
     for line in ipv4.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000" and int(fields[3], 16) & 1:

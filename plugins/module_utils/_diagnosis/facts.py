@@ -143,7 +143,7 @@ def _jobs(evidence: Evidence) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
 
 
 def superseded(evidence: Evidence, job: t.Mapping[str, t.Any]) -> bool:
-    """Whether something was seen to serve after the job had ended."""
+    """Return whether a deployment was verified after the job had ended."""
     ended = job.get("ended") or job.get("started") or 0
     if not isinstance(ended, (int, float)):
         return False
@@ -410,7 +410,7 @@ def busy(evidence: Evidence) -> Answer:
 
 
 def undone(evidence: Evidence) -> bool:
-    """Whether failed.log is of the run that failed just now, or of a try that came after what serves."""
+    """Return whether failed.log is from the failed run or from an attempt after the current deployment."""
     at = evidence.failed_log_at
     if at is None:
         return False
@@ -558,7 +558,7 @@ def _waits_long(what: str) -> Fact:
 
 
 def ranks_silent(evidence: Evidence) -> Answer:
-    """mpirun hangs without a word when it waits for a daemon that cannot call back."""
+    """Detect mpirun hanging silently, because it waits for a daemon that cannot connect back."""
     if evidence.rank != 0 or evidence.said != "loading" or _said_for(evidence) < STALLS_AFTER_S:
         return None
     marks = (*START_MARKERS, *(part for stage in STAGES for part in stage.substrings))

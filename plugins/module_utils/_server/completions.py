@@ -751,7 +751,7 @@ def _failed(answer: Answer, where: str) -> Verdict:
 
 
 def _stalled(steps: list[Chunk], total_s: float, deadline: float) -> bool:
-    """Whether the silence at the end is long against the pauses before it."""
+    """Return whether the silence at the end is long compared with the pauses before it."""
     gaps = [after.at - before.at for before, after in zip(steps, steps[1:])]
     return total_s - steps[-1].at > max(5 * max(gaps, default=0.0), deadline / 4)
 

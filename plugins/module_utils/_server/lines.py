@@ -54,7 +54,7 @@ def last_run(lines: list[str]) -> list[str]:
 
 
 def _is_whole(lines: list[str]) -> bool:
-    """Whether a file shows where its last run began."""
+    """Return whether a file contains the start of its last run."""
     return any(line.startswith(END_MARKER) or any(mark in line for mark in START_MARKERS) for line in lines)
 
 

@@ -212,7 +212,7 @@ def remarks(text: str) -> list[Reason]:
 
 
 def _stands(line: str, lines: list[str]) -> bool:
-    """Whether nothing came of a line so far: its count is at 0, or it is the last one that says anything."""
+    """Return whether a line has had no effect yet: its counter is 0, or it is the last line with information."""
     count = _count(line)
     last = next((line for line in reversed(lines) if not _NOISE.search(line)), None)
     return count[0] == 0 if count else line == last

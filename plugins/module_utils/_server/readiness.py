@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Whether a server is ready: what its port and routes show, and what its container's main process writes down."""
+"""Determine whether a server is ready, from its port, its routes and the supervisor's state file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFUSED = "nothing listens at "
 
 
 def refused_for(server: t.Mapping[str, t.Any]) -> float:
-    """For how many seconds a worker that is up has let nobody in, by what the head notes of its peers; else 0."""
+    """Return for how many seconds a running worker has refused logins, according to the head; else 0."""
     peers = server.get("peers")
     since = [
         peer["since"]

@@ -221,7 +221,7 @@ def _silent(started: float | None) -> ServerFacts:
 
 
 def is_its_own(server: t.Mapping[str, t.Any] | None, started: float | None) -> bool:
-    """Whether what answers can be the container's own server, which its main process knows: anybody may have the port.
+    """Return whether the answering program can be the container's own server: another program may use the port.
 
     Of one that was started long ago, what is not known is believed: the file may be lost, and the clock set back.
     """

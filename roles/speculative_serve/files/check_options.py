@@ -109,7 +109,7 @@ def judge(options: dict[str, t.Any]) -> Answer:
         text = "; ".join(texts)[:ERROR_LIMIT] or None
         return Answer(available=True, accepted=not texts, version=version, error=text)
     except Exception as error:  # Another interface than the ones known here.
-        return not_available(f"asking its classes failed: {type(error).__name__}: {error}", version)
+        return not_available(f"its option classes failed: {type(error).__name__}: {error}", version)
     return Answer(available=True, accepted=True, version=version, error=None)
 
 
@@ -151,7 +151,7 @@ def ask(path: Path, deadline: float) -> Answer:
         answer = ask_once(path, deadline)
         if answer is not None:
             return answer
-    return not_available(f"TensorRT-LLM did not answer within {deadline:.0f} s, and not when it was asked again")
+    return not_available(f"TensorRT-LLM did not answer within {deadline:.0f} s, twice")
 
 
 def ask_once(path: Path, deadline: float) -> Answer | None:

@@ -164,7 +164,7 @@ def test_files_that_are_missing_on_purpose_do_not_count(
     [
         ("", "", "this TensorRT-LLM has no class TorchLlmArgs"),
         ("", "import nowhere", "importing TensorRT-LLM failed: ModuleNotFoundError: No module named 'nowhere'"),
-        ("class TorchLlmArgs: pass", "", "asking its classes failed: TypeError: TorchLlmArgs() takes no arguments"),
+        ("class TorchLlmArgs: pass", "", "its option classes failed: TypeError: TorchLlmArgs() takes no arguments"),
         ("import os; print('no GPU', flush=True); os._exit(3)", "", "TensorRT-LLM ended with code 3: no GPU"),
         ("import os; os.kill(os.getpid(), 11)", "", "TensorRT-LLM ended with code -11: no output"),
     ],
@@ -222,7 +222,7 @@ def test_one_that_hangs_is_ended(
     monkeypatch.setenv("PYTHONPATH", str(package("import time; time.sleep(60)")))
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
     answer = program.ask(tmp_path / "options.yml", 0.5)
-    assert answer == program.not_available("TensorRT-LLM did not answer within 0 s, and not when it was asked again")
+    assert answer == program.not_available("TensorRT-LLM did not answer within 0 s, twice")
 
 
 def test_one_that_is_slow_while_it_is_cold_is_asked_again(

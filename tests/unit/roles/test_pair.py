@@ -449,7 +449,9 @@ def test_a_launcher_that_outlives_its_server_is_ended(
     until(lambda: server.looked > looked + 2)
     (tmp_path / "end").touch()
     state = head.wait_until(lambda state: state.get("last_exit"))
-    assert state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun goes on: CUDA out of memory"
+    assert (
+        state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun still runs: CUDA out of memory"
+    )
 
 
 # RDMA devices, of which NCCL says nothing when they are missing.
@@ -509,7 +511,7 @@ def test_a_head_without_a_network_card_waits_for_it(start: Start, listener: List
     listener.open()
     head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, rdma__WAIT_S=0.1)
     assert head.wait_for("waiting for the worker")["reason"] == (
-        "this Spark has no RDMA device rocep1s0f1: is the cable in, and does 'lspci' show the network card?"
+        "this Spark has no RDMA device rocep1s0f1: is the cable plugged in, and does 'lspci' show the NIC?"
     )
     rdma_node(tmp_path)
     rdma_device(tmp_path, "rocep1s0f1")
@@ -796,7 +798,7 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory.path), **QUICK)
-    for number, ended in enumerate(("the memory has not come back yet", "for the second time"), 1):
+    for number, ended in enumerate(("its memory is not free yet", "for the second time"), 1):
         wait_for_rank(tmp_path, number)
         assert container.wait_for("rank_runs")["guard"]["on"]
         memory.set(0.5)
@@ -830,7 +832,7 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     container.wait_until(lambda _state: "ready" in seen.events())
     seen.level(6.5)
     memory.set(4.7)
-    said = container.wait_until(functools.partial(says, "the memory has not come back yet"))
+    said = container.wait_until(functools.partial(says, "its memory is not free yet"))
     assert said["reason"].startswith("the memory guard has ended the rank: memory fell from 6.5 GiB to 4.7 GiB")
     # The next one loads again.
     memory.set(50)
@@ -866,7 +868,7 @@ def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairCont
     for number in (1, 2):
         wait_for_rank(tmp_path, number)
         memory.set(0.5)
-        container.wait_until(functools.partial(says, "the memory has not come back yet"))
+        container.wait_until(functools.partial(says, "its memory is not free yet"))
         memory.set(50)
     container.wait_for("rank_runs")
 

@@ -117,7 +117,7 @@ def test_of_several_who_was_not_reached_and_who_differs_is_named() -> None:
 def test_an_address_that_a_rank_no_longer_has_is_named() -> None:
     assert messages(lambda head, worker: worker["gone"].append("192.168.101.11")) == [
         "spark-b no longer has its fabric address 192.168.101.11; run 'sudo netplan apply' there, or the playbook "
-        "again, which looks at the network"
+        "again, which checks the network"
     ]
 
 
@@ -136,7 +136,7 @@ def test_a_variable_that_both_ranks_need_and_lack_is_named() -> None:
             del rank["environment"]["NCCL_SOCKET_IFNAME"]
 
     assert messages(change) == [
-        "no rank has NCCL_SOCKET_IFNAME, without which NCCL takes the first network that it finds; "
+        "no rank has NCCL_SOCKET_IFNAME, without which NCCL uses the first network that it finds; "
         "run the playbook again"
     ]
 
@@ -149,7 +149,7 @@ def test_a_value_that_has_to_be_the_same_is_named() -> None:
 
 def test_a_rank_on_one_core_is_named() -> None:
     assert messages(lambda head, worker: worker.update(cores=1)) == [
-        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; look for a binding policy among"
+        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; remove the binding policy from"
         " the OMPI_ and PRTE_ variables"
     ]
     assert messages(lambda head, worker: worker.update(cores=1, cores_here=1)) == []
@@ -190,8 +190,8 @@ def test_a_rank_without_its_rdma_devices_is_named() -> None:
         worker.update(rdma_nodes=["uverbs1"], verbs={"rocep1s0f0": None, "roceP2p1s0f0": None})
 
     assert messages(change) == [
-        "rank 1 on spark-b cannot use rocep1s0f0 and roceP2p1s0f0 (/dev/infiniband has uverbs1); start its container "
-        "again with 'docker restart', which gives it what the Spark has by then"
+        "rank 1 on spark-b cannot use rocep1s0f0 and roceP2p1s0f0 (/dev/infiniband has uverbs1); restart its container "
+        "with 'docker restart', which gives it the devices that the Spark has now"
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_pair_that_is_told_to_use_tcp_is_warned_of() -> None:
         rank["environment"]["NCCL_IB_DISABLE"] = "1"
     found = compare(ranks_said)
     assert [(one.what, one.severity) for one in found] == [("transport", "warning")] * 2
-    assert found[0].message.endswith("goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says")
+    assert found[0].message.endswith("uses TCP instead of RDMA, as NCCL_IB_DISABLE=1 says")
 
 
 def test_another_library_is_named() -> None:
@@ -336,15 +336,15 @@ PRTE has lost communication with a remote daemon.
         ),
         (
             "root@192.168.100.11: Permission denied (publickey).\n" + LOST,
-            "the worker does not accept the head's key; run the playbook again, which writes the keys to all Sparks",
+            "the worker rejects the head's key; run the playbook again, which writes the keys to all Sparks",
         ),
         (
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n" + GUESSES,
-            "the worker's host key is not the one that the playbook has written down",
+            "the worker's host key is not the one that the playbook recorded",
         ),
         (
             "No ED25519 host key is known for [192.168.100.11]:2233 and you have requested strict checking.\n" + LOST,
-            "the worker's host key is not the one that the playbook has written down",
+            "the worker's host key is not the one that the playbook recorded",
         ),
         (
             "ssh: connect to host 192.168.100.11 port 2233: No route to host\n" + GUESSES,
@@ -360,10 +360,10 @@ PRTE has lost communication with a remote daemon.
         ),
         (
             "a daemon failed to report back",
-            "mpirun's daemon on the worker could not call back the head at 192.168.100.10",
+            "mpirun's daemon on the worker could not connect back to the head at 192.168.100.10",
         ),
         (LOST, "mpirun's daemon on the worker has ended"),
-        ("There are not enough slots available", "mpirun took both addresses for one Spark"),
+        ("There are not enough slots available", "mpirun found both addresses on one Spark"),
         (
             "noise\n" + "-" * 40 + "\nThe value is wrong.\n\nThis should be reported.\n" + "-" * 40,
             "mpirun ended with exit code 1: The value is wrong.",
@@ -528,7 +528,7 @@ def test_check_writes_down_what_both_ranks_said(check: t.Callable[..., Checked],
     assert [rank["host"] for rank in found.report["ranks"]] == ["spark-0", "spark-1"]
     assert found.report["differences"] == []
     assert found.report["ranks"][1]["environment"]["NCCL_DEBUG"] == "INFO"
-    assert "[ranks] what the ranks have:" in found.output
+    assert "[ranks] comparison of the ranks:" in found.output
     hostfile = (tmp_path / "run" / "hostfile").read_text(encoding="utf-8")
     assert hostfile == "127.0.0.1 slots=1\n192.0.2.11 slots=1\n"
     ssh = (tmp_path / "run" / "ssh_config").read_text(encoding="utf-8").splitlines()
@@ -573,9 +573,9 @@ def test_what_mpirun_fails_for_is_the_last_word(check: t.Callable[..., Checked])
     found = check(DOUBLE_SAYS="root@192.0.2.11: Permission denied (publickey).")
     assert found.code == ranks.NOT_STARTED
     assert found.output.splitlines()[-1].startswith(
-        "[ranks] the ranks cannot be started: the worker does not accept the head's key"
+        "[ranks] the ranks cannot be started: the worker rejects the head's key"
     )
-    assert found.report["problem"].startswith("the worker does not accept the head's key")
+    assert found.report["problem"].startswith("the worker rejects the head's key")
 
 
 def test_an_mpirun_that_hangs_is_ended_with_what_it_has_started(check: t.Callable[..., Checked]) -> None:
@@ -592,9 +592,9 @@ def test_an_mpirun_that_hangs_is_ended_with_what_it_has_started(check: t.Callabl
     [
         (
             {"head": "192.0.2.10"},
-            "192.0.2.10, which is this Spark's address on the fabric, is on none of its interfaces",
+            "192.0.2.10, this Spark's fabric address, is on none of its interfaces",
         ),
-        ({"worker": "127.0.0.1"}, "127.0.0.1, which has to be another Spark's address, is this Spark's own"),
+        ({"worker": "127.0.0.1"}, "127.0.0.1, configured as another Spark's address, is this Spark's own"),
     ],
 )
 def test_addresses_that_mpirun_would_hang_for_are_refused_before(
@@ -607,7 +607,10 @@ def test_addresses_that_mpirun_would_hang_for_are_refused_before(
 
 def test_missing_keys_are_named(check: t.Callable[..., Checked], tmp_path: Path) -> None:
     (tmp_path / "cluster" / "id_ed25519").unlink()
-    assert check().report["problem"] == "the pair's id_ed25519 is missing; run the playbook again, which makes the keys"
+    assert (
+        check().report["problem"]
+        == "the cluster's id_ed25519 is missing; run the playbook again, which creates the keys"
+    )
 
 
 def test_serve_becomes_mpirun_with_the_model_linked_on_each_rank(

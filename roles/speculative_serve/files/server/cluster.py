@@ -65,7 +65,7 @@ class Cluster:
                 tuple(own[1:]),
             )
         except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
-            raise ValueError(f"the container's environment does not describe a pair ({error!r})") from error
+            raise ValueError(f"the container's environment does not describe a cluster ({error!r})") from error
 
     def gone(self) -> str | None:
         """Return the first of its own addresses that this Spark does not have."""
@@ -73,7 +73,7 @@ class Cluster:
 
 
 def is_here(address: str) -> bool:
-    """Whether an address is one of this Spark's."""
+    """Return whether an address is one of this Spark's."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
@@ -83,7 +83,7 @@ def is_here(address: str) -> bool:
 
 
 def is_free(address: str, port: int) -> bool:
-    """Whether a server could listen there; connections that have just ended are none of its business."""
+    """Return whether a server could listen there; connections that have just ended do not matter."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -113,9 +113,7 @@ def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S,
     except TimeoutError:
         if connected:
             return f"no greeting from {where} within {timeout:g} s: its container is paused, or its SSH server hangs"
-        return (
-            f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall is in the way"
-        )
+        return f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall blocks it"
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:
             return f"this Spark's own fabric address {source} is gone"

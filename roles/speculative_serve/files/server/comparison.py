@@ -85,7 +85,7 @@ def addresses(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
             yield Difference(
                 "addresses",
                 [other["addresses"] for other in ranks],
-                f"{text}; run 'sudo netplan apply' there, or the playbook again, which looks at the network",
+                f"{text}; run 'sudo netplan apply' there, or the playbook again, which checks the network",
             )
 
 
@@ -95,7 +95,7 @@ def environments(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
         values = [setting.get(name) for setting in settings]
         lacking = [called(rank) for rank, value in zip(ranks, values) if value is None]
         if len(lacking) == len(ranks):
-            text = f"no rank has {name}, without which NCCL takes the first network that it finds"
+            text = f"no rank has {name}, without which NCCL uses the first network that it finds"
             yield Difference(name, values, f"{text}; run the playbook again")
         elif lacking:
             text = f"{' and '.join(lacking)} does not have {name}, which others have"
@@ -110,7 +110,7 @@ def affinities(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
     for rank in ranks:
         if rank["cores"] == 1 and rank["cores_here"] > 1:
             text = f"{called(rank)} is bound to one of {rank['cores_here']} cores, which starves NCCL's threads"
-            yield Difference("cores", cores, f"{text}; look for a binding policy among the OMPI_ and PRTE_ variables")
+            yield Difference("cores", cores, f"{text}; remove the binding policy from the OMPI_ and PRTE_ variables")
 
 
 def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
@@ -138,11 +138,11 @@ def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
         if not known and not rank["rdma"]:
             why = why or "for this Spark has no RDMA device: 'sudo modprobe mlx5_ib', then run the playbook again"
         if why:
-            text = f"{called(rank)} goes through the cable by TCP and not by RDMA, {why}"
+            text = f"{called(rank)} uses TCP instead of RDMA, {why}"
             yield Difference(TRANSPORT, [other["verbs"] for other in ranks], text, "warning")
         elif lacking or (not known and len(rank["rdma_nodes"]) < len(rank["addresses"].split(","))):
             text = f"{called(rank)} cannot use {' and '.join(lacking) or 'all its RDMA devices'}"
-            advice = "start its container again with 'docker restart', which gives it what the Spark has by then"
+            advice = "restart its container with 'docker restart', which gives it the devices that the Spark has now"
             yield Difference(
                 TRANSPORT, [other["verbs"] for other in ranks], f"{text} (/dev/infiniband has {has}); {advice}"
             )

@@ -98,7 +98,7 @@ def falls_by(samples: t.Sequence[Sample]) -> float:
 
 
 def lasts(samples: t.Sequence[Sample], low: t.Callable[[Sample], bool]) -> bool:
-    """Whether the memory is low, and was so a second ago or some seconds before: what swings is not back in between."""
+    """Return whether memory is low, and was low a second or some seconds ago, so that swings are not missed."""
     now = samples[-1]
     if not low(now):
         return False
@@ -117,10 +117,10 @@ def decide(samples: t.Sequence[Sample], limits: Limits, watch: int) -> Verdict |
                 number, f"{describe_fall(samples)}, {left:.1f} s from the {gib(limits.floor)} to be kept free"
             )
     if lasts(samples, lambda one: one.available < limits.last):
-        return Verdict(signal.SIGKILL, f"only {gib(now.available)} of the memory were left")
+        return Verdict(signal.SIGKILL, f"only {gib(now.available)} of memory were left")
     if lasts(samples, lambda one: one.available < limits.floor and one.swap < SWAP_LEAST):
-        kept = f"{gib(limits.floor)} are to be kept free, and there was no more swap than {gib(now.swap)}"
-        return Verdict(signal.SIGTERM, f"only {gib(now.available)} of the memory were left, {kept}")
+        kept = f"{gib(limits.floor)} must be kept free, and only {gib(now.swap)} of swap were left"
+        return Verdict(signal.SIGTERM, f"only {gib(now.available)} of memory were left, {kept}")
     return None
 
 

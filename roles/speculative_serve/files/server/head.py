@@ -73,7 +73,7 @@ class Peer(threading.Thread):
                 self.has_news = not tell_ready(self.address)
 
     def was_away(self) -> bool:
-        """Whether it has not answered lately, although it may do so again."""
+        """Return whether the worker has not answered recently, even if it answers again."""
         return self.away_at is not None and time.monotonic() - self.away_at < AWAY_LATELY_S
 
     def stop(self) -> None:
@@ -197,10 +197,10 @@ class Head(Supervisor):
         self.peer_lost = True
         self.condemned = f"peer lost: {reason}"
         self.state.write("peer lost", verdict=None, reason=reason)
-        self.log.say(f"{reason}; the server is ended, and started again when the worker is back")
+        self.log.say(f"{reason}; the server is stopped, and restarted when the worker is back")
 
     def gets_on(self) -> bool:
-        """Whether the engine generates though a worker does not answer: busy is not dead."""
+        """Return whether the engine generates although a worker does not answer: busy is not dead."""
         now = time.monotonic()
         if now < self.meter_at:
             return True
@@ -217,8 +217,8 @@ class Head(Supervisor):
         if any(runs(pid, FRONT) for pid in descendants(self.server.pid)):
             self.front_seen_at = now
         elif self.front_seen_at is not None and now - self.front_seen_at > FRONT_GONE_S:
-            self.condemned = f"unhealthy: {FRONT} has ended, but mpirun goes on: {self.log.last_line()}"
-            self.log.say(f"{FRONT} has ended, but what launched it goes on; it is ended, too")
+            self.condemned = f"unhealthy: {FRONT} has ended, but mpirun still runs: {self.log.last_line()}"
+            self.log.say(f"{FRONT} has ended, but its launcher still runs; the launcher is stopped as well")
 
     def at_fault(self) -> bool:
         """Return whether the server is to blame; one that ends because a worker is gone is not."""
@@ -226,7 +226,7 @@ class Head(Supervisor):
 
 
 def tell_ready(address: str) -> bool:
-    """Tell a worker, by mpirun's way in, that its rank has landed; whether it has heard that."""
+    """Tell a worker through mpirun's SSH server that its rank is ready; return whether it confirms that."""
     command = ["ssh", "-F", str(RUN / "ssh_config"), address, READY]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LOOK_EVERY_S, check=False)
@@ -236,6 +236,6 @@ def tell_ready(address: str) -> bool:
 
 
 def runs(pid: int, program: str) -> bool:
-    """Whether a process is a program, as itself or by its interpreter."""
+    """Return whether a process runs a program, directly or with an interpreter."""
     command = read_or(Path(f"/proc/{pid}/cmdline"), "").split("\0")
     return any(os.path.basename(word) == program for word in command[:2])  # noqa: PTH119 (no path that is used)

@@ -40,7 +40,7 @@ KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound 
 KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
 # The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
 TURN = Path("/cache/modules")
-TAKEN = "another container still has an engine on this Spark, and this one waits until it has ended"
+TAKEN = "another container still runs an engine on this Spark; this one waits until it ends"
 
 
 class EngineLock:
@@ -53,7 +53,7 @@ class EngineLock:
         self.file: int | None = None
 
     def is_taken(self) -> bool:
-        """Take it, or say that another container has it; one that cannot be had keeps nobody waiting."""
+        """Return whether another container has the lock; if not, acquire it. An error counts as free."""
         with contextlib.suppress(OSError):
             if self.file is None:
                 self.file = os.open(TURN, os.O_RDONLY)
@@ -87,7 +87,7 @@ class PageCache:
                             forget(file)
 
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """Return whether the next check is due."""
         now = time.monotonic()
         if now < self.look_at:
             return False
@@ -118,7 +118,7 @@ def memory_is_short() -> bool:
 
 
 class Stillness:
-    """Whether a server that loads stands still, and not only for a while: it says nothing, and nothing of it works.
+    """Detect a loading server that has stalled: for a long time it logs nothing and uses no processor.
 
     A healthy one reads, compiles or computes. Looks are counted, so that a container that was paused is not blamed.
     """

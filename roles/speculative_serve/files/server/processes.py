@@ -63,7 +63,7 @@ def descendants(of: int, known: t.Mapping[int, Process] | None = None) -> dict[i
 
 
 def has_listener(port: int) -> bool:
-    """Whether what listens on a port is one of this container's processes, and not another program of the Spark.
+    """Return whether a process of this container listens on a port, and not another program of the Spark.
 
     True, too, where the kernel does not show who listens, or what its processes have open.
     """

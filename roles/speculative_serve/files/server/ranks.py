@@ -125,17 +125,17 @@ def before_mpirun(plan: Plan) -> str:
     """Return mpirun's version. Check first what mpirun would fail for after a minute, or without a message."""
     if not is_here(plan.head):
         raise Problem(
-            f"{plan.head}, which is this Spark's address on the fabric, is on none of its interfaces; run the playbook "
+            f"{plan.head}, this Spark's fabric address, is on none of its interfaces; run the playbook "
             "again, which looks at the network"
         )
     for worker in filter(is_here, plan.workers):
         raise Problem(
-            f"{worker}, which has to be another Spark's address, is this Spark's own; run the playbook again, "
+            f"{worker}, configured as another Spark's address, is this Spark's own; run the playbook again, "
             "which looks at the network"
         )
     for name in ("id_ed25519", "known_hosts"):
         if not (KEYS / name).is_file():
-            raise Problem(f"the pair's {name} is missing; run the playbook again, which makes the keys")
+            raise Problem(f"the cluster's {name} is missing; run the playbook again, which creates the keys")
     version = mpirun_version()
     if version is None:
         raise Problem("this image has no mpirun of Open MPI; several Sparks need an image of TensorRT-LLM")
@@ -147,12 +147,12 @@ MEANINGS: tuple[tuple[str, str], ...] = (
     (r"\[launch\] (?P<said>.+)", "the worker's container refuses: {said}"),
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known for",
-        "the worker's host key is not the one that the playbook has written down: another machine answers at {worker}, "
-        "or the worker's keys were made anew; if that is so, run the playbook again",
+        "the worker's host key is not the one that the playbook recorded: another machine answers at {worker}, "
+        "or the worker has new keys; in that case run the playbook again",
     ),
     (
         r"Permission denied \(publickey",
-        "the worker does not accept the head's key; run the playbook again, which writes the keys to all Sparks",
+        "the worker rejects the head's key; run the playbook again, which writes the keys to all Sparks",
     ),
     (
         r"Connection refused",
@@ -162,19 +162,19 @@ MEANINGS: tuple[tuple[str, str], ...] = (
         r"Connection timed out|No route to host|Network is unreachable|Connection closed by remote host",
         "the worker does not answer at {worker} port {port}; check the cable, the other Spark and its firewall",
     ),
-    (r"Could not resolve hostname", "{worker} is no address; run the playbook again"),
+    (r"Could not resolve hostname", "{worker} is not an address; run the playbook again"),
     (
         r"not enough slots",
-        "mpirun took both addresses for one Spark; check that {head} and {worker} are on different ones",
+        "mpirun found both addresses on one Spark; check that {head} and {worker} are on different Sparks",
     ),
     (
         r"(?P<said>could not find an executable|unable to find the specified executable|cannot be run on the worker).*",
-        "a program is missing in one of the containers; both have to run the same image: run the playbook again",
+        "a program is missing in one of the containers; run the playbook again, which copies the same image to both",
     ),
     (
         r"failed to report back|before communicating back to mpirun|No OOB path|unable to connect to the remote daemon",
-        "mpirun's daemon on the worker could not call back the head at {head}; a firewall on the head has to accept "
-        "what comes from {worker}",
+        "mpirun's daemon on the worker could not connect back to the head at {head}; a firewall on the head must "
+        "accept connections from {worker}",
     ),
     (
         r"lost communication with a remote daemon|ORTE daemon has unexpectedly failed|one or more daemons",
@@ -261,7 +261,7 @@ def check(plan: Plan, state: Path, run: Path) -> list[str]:
     differences = compare(result, plan.workers, plan.paths)
     write_report(state, result, differences)
     if len(result) > 1:
-        print(f"[ranks] what the ranks have:\n{table(result)}", flush=True)
+        print(f"[ranks] comparison of the ranks:\n{table(result)}", flush=True)
     errors = [difference for difference in differences if difference.severity == "error"]
     for difference in differences:
         if difference.severity == "warning":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this container can use the RDMA devices of the cable.
+"""Determine whether this container can use the RDMA devices of the link.
 
 Docker looks into /dev/infiniband when it starts a container, and never again. What comes later, as the network card
 does after the cable, is in the kernel's sight and not in the container's; NCCL then takes TCP without a word.
@@ -56,7 +56,7 @@ def known() -> dict[str, tuple[str, str]]:
 
 
 def is_here(node: str, number: str) -> bool:
-    """Whether the container has this node, and it is this device's: a card that came back may count anew."""
+    """Return whether the container has this node for this device: a NIC that reappeared may have new numbers."""
     try:
         status = (NODES / node).stat()
     except OSError:
@@ -92,14 +92,14 @@ class RdmaReadiness:
             self.late_since = time.monotonic()
         if away:
             names = " and ".join(away)
-            return f"this Spark has no RDMA device {names}: is the cable in, and does 'lspci' show the network card?"
+            return f"this Spark has no RDMA device {names}: is the cable plugged in, and does 'lspci' show the NIC?"
         if lacking:
             return f"this container was started too early to have {' and '.join(lacking)}; it is started again"
         return None
 
     @property
     def too_early(self) -> bool:
-        """Whether the kernel has had them all for a while, and this container does not."""
+        """Return whether the kernel has had all devices for a while, but this container does not."""
         if self.late_since is not None:
             # It may be that nobody has looked since.
             self.problem()

@@ -56,7 +56,7 @@ def limits_from(environment: t.Mapping[str, str]) -> Limits | None:
 
 
 def lock_pages() -> bool:
-    """Have nothing of this process be fetched from disk when the memory is short; whether that is allowed."""
+    """Lock this process in memory, so that it needs no disk if memory is short; return whether that is allowed."""
     return ctypes.CDLL(None).mlockall(LOCK_ALL) == 0
 
 
@@ -281,12 +281,12 @@ class Sampler(threading.Thread):
                 self.end(verdict.signal)
 
     def count(self) -> bool:
-        """Whether the engine that it has ended is the second one within an hour."""
+        """Return whether the memory guard has ended two engines within an hour."""
         before, self.counted_at = self.counted_at, time.monotonic()
         return self.counted_at - before < ONCE_WITHIN_S
 
     def is_back(self) -> bool:
-        """Whether what the engine had is available again, nearly."""
+        """Return whether nearly all of the engine's memory is available again."""
         return self.meminfo is None or self.samples[-1].available >= self.before - MARGIN
 
     def summary(self) -> dict[str, t.Any]:

@@ -46,7 +46,7 @@ MAX_RESTARTS = 3
 RESTART_WINDOW_S = 3600
 # A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
 RESTART_DELAY_S = 5
-# How long the memory of a server that the guard has ended may take to come back.
+# How long it may take until the memory of a server that the guard has ended is free.
 BACK_WITHIN_S = 300
 # How often the lowest level of the memory is written down.
 MEMORY_EVERY_S = 10
@@ -97,7 +97,7 @@ def seconds_from(variable: str, default: float) -> float:
 
 
 def gpu_is_lost() -> bool:
-    """Whether CUDA does not start here though the host's driver is there.
+    """Return whether CUDA cannot be initialized here although the host's driver is loaded.
 
     Where the toolkit's hook hands out the GPU, a container's right to it lapses at 'systemctl daemon-reload', which apt
     does, too (NVIDIA/nvidia-container-toolkit issue 48). A server that starts anew in it finds no GPU, ever.
@@ -219,7 +219,7 @@ class Supervisor:
             self.log.say("the watchdog ends the server, which stands still while it loads")
 
     def at_fault(self) -> bool:
-        """Whether the end of a server counts against its restarts."""
+        """Return whether the end of a server counts against its restarts."""
         return True
 
     def end_engine(self, number: int) -> None:
@@ -253,7 +253,7 @@ class Supervisor:
             self.state.note(reason=None)
 
     def begin_switch(self) -> bool:
-        """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
+        """Return whether another trial than the server's, or none, is now wanted; if so, record it."""
         wanted = leased_trial(self.deployment / "trial")
         if wanted == self.trial:
             return False

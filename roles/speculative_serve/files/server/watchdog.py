@@ -66,7 +66,7 @@ class Verdict(t.NamedTuple):
 
 
 class Reply:
-    """What comes back on a connection."""
+    """The reply on a connection."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection = connection
@@ -112,7 +112,7 @@ class Http:
 
 
 class ProgressMeter:
-    """Whether the engine is seen to get on, by the figures of this server, if it offers them.
+    """Detect progress of the engine from the figures of this server, if it offers any.
 
     That they stand still says nothing: the server collects them from a request that ends until its engine pauses, and
     else they stay as they are, also through a long answer that is being generated.
@@ -126,7 +126,7 @@ class ProgressMeter:
         self.samples: list[str] | None = None
 
     def moved(self) -> bool:
-        """Whether a figure was seen to change since the last look; the first look counts as that."""
+        """Return whether a figure has changed since the last call; the first call counts as a change."""
         if not self.offered:
             return False
         try:
@@ -208,7 +208,7 @@ class Watchdog(threading.Thread):
             self.publish("stalled", str(error))
         except RequestRejected as error:
             self.failures = 0
-            self.publish(None, f"the server does not take the watchdog's question: {error}")
+            self.publish(None, f"the server rejects the watchdog's request: {error}")
         except Failed as error:
             self.failures += 1
             if self.failures >= MAX_FAILED_LOOKS:
@@ -267,7 +267,7 @@ class Watchdog(threading.Thread):
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", why)
                 if quiet.seconds() >= self.stall:
-                    raise Stalled(f"no token came for {self.stall:g} s though nobody else was served")
+                    raise Stalled(f"no token came for {self.stall:g} s, although no other request was served")
             status, data = reply.read()
         if 400 <= status < 500:
             raise RequestRejected(f"{path}: {describe_reply(status, data)}")
@@ -302,7 +302,7 @@ def engine_figures(url: str) -> str:
 
 
 def answers(url: str, timeout: float) -> bool:
-    """Whether the server's health route says 200."""
+    """Return whether the server's health route returns 200."""
     try:
         with urllib.request.urlopen(f"{url}/health{ASKED_BY}", timeout=timeout) as reply:
             return bool(reply.status == 200)

@@ -144,7 +144,7 @@ class Worker:
             return "starting", TAKEN
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
         if program is None:
-            return "failed", "there is no sshd in this image; run the playbook again, which makes the pair's image"
+            return "failed", "there is no sshd in this image; run the playbook again, which builds the cluster image"
         if not is_free(own, port):
             return "failed", (
                 f"port {port} of {own} is taken by another program of this Spark; "
@@ -263,8 +263,8 @@ class Worker:
             return None
         reason = f"{GUARDED}: {self.heeded.reason}"
         if self.given_up:
-            return f"{reason}, for the second time within an hour; no other one is started until this container is"
-        return None if self.guard.is_back() else f"{reason}; the memory has not come back yet"
+            return f"{reason}, for the second time within an hour; no rank is started until this container restarts"
+        return None if self.guard.is_back() else f"{reason}; its memory is not free yet"
 
     def end(self) -> None:
         """No new login, then the ranks."""

@@ -178,7 +178,7 @@ def test_another_format_of_what_does_not_run_is_no_obstacle(diagnose: Diagnose, 
 def test_a_server_that_generates_is_healthy(diagnose: Diagnose, server: Server) -> None:
     result = diagnose(host="spark-1")
     assert (result["verdict"], result["findings"]) == ("healthy", [])
-    assert result["lines"] == ["spark-1: healthy: the server generates"]
+    assert result["lines"] == ["spark-1: healthy: the server generates text"]
     assert (result["changed"], result["bundle"]) == (False, None)
     assert {source["name"]: source["read"] for source in result["sources"]}["server"] is True
     assert server.requests

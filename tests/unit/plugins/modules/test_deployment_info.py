@@ -860,7 +860,7 @@ def test_the_head_of_two_tells_how_they_talk(serving: Spark, look: Look) -> None
     result = look()
     assert result["cluster"]["rdma"] == "rocep1s0f1"
     assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
-    told = "rank 0 on a goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says"
+    told = "rank 0 on a uses TCP instead of RDMA, as NCCL_IB_DISABLE=1 says"
     ranks(serving, None, {"what": "transport", "severity": "warning", "message": told})
     result = look()
     assert result["cluster"]["rdma"] is None

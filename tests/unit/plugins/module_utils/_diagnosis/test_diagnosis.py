@@ -129,7 +129,7 @@ def test_the_root_comes_first() -> None:
     judged = judge(jobs={"pull": job}, name_servers=[], slot=None, state=None, look=None)
     assert ids(judged) == ["no_name_server"]
     assert "pull_network" in ids(judged, "hint")
-    assert judged.lines[0] == "a problem was found"
+    assert judged.lines[0] == "problem found"
     assert "name server" in judged.lines[1]
 
 
@@ -169,11 +169,11 @@ def test_lines_are_short_and_say_what_could_not_be_read() -> None:
     source = Source("kernel log", False, "dmesg: read kernel buffer failed: Operation not permitted")
     changes = {**FAILED, "server_log": f"CUDA out of memory {'x ' * 300}{END}", "sources": [source]}
     judged = diagnosis.diagnose(dataclasses.replace(WELL, **changes), "spark-1")
-    assert judged.lines[0] == "spark-1: a problem was found"
+    assert judged.lines[0] == "spark-1: problem found"
     assert max(map(len, judged.lines)) <= 100
     assert len(judged.lines) < 25
-    assert any("not read  kernel log (dmesg: read" in line for line in judged.lines)
-    assert f"  more      {diagnosis.PAGE}#memory_cuda" in judged.lines
+    assert any("not checked kernel log (dmesg: read" in line for line in judged.lines)
+    assert f"  more        {diagnosis.PAGE}#memory_cuda" in judged.lines
 
 
 def test_what_is_unknown_has_no_entry_on_the_page() -> None:

@@ -196,7 +196,7 @@ BY_TCP: dict[str, t.Any] = {
         {
             "what": "transport",
             "values": [{}, {}],
-            "message": "rank 0 on spark-1 goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says",
+            "message": "rank 0 on spark-1 uses TCP instead of RDMA, as NCCL_IB_DISABLE=1 says",
             "severity": "warning",
         }
     ],
@@ -733,11 +733,11 @@ def test_all_is_well_with_two_sparks() -> None:
     # An earlier start of the container may have failed.
     ranks = {"at": NOW, "ranks": [one, {**one, "host": "b"}], "differences": [], "problem": None}
     diagnosis = diagnose(paired(server_log=log, ranks=ranks), "spark-1")
-    assert (diagnosis.verdict, diagnosis.lines) == ("healthy", ("spark-1: healthy: the server generates",))
+    assert (diagnosis.verdict, diagnosis.lines) == ("healthy", ("spark-1: healthy: the server generates text",))
     assert [finding.severity for finding in diagnosis.findings] == ["information"]
     diagnosis = diagnose(worker("rank_runs"), "spark-2")
     assert (diagnosis.verdict, diagnosis.findings) == ("healthy", ())
-    assert diagnosis.lines == ("spark-2: healthy: rank 1 runs; whether the server generates, its head can tell",)
+    assert diagnosis.lines == ("spark-2: healthy: rank 1 runs; the head shows whether the server generates text",)
 
 
 @pytest.mark.parametrize(
