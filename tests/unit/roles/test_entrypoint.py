@@ -94,7 +94,7 @@ def test_one_engine_at_a_time(tmp_path: Path) -> None:
         try:
             waiting = second.wait_until(lambda found: found.get("reason"))
             assert waiting["state"] == "starting"
-            assert "another container still has an engine" in waiting["reason"]
+            assert "another container still runs an engine" in waiting["reason"]
             # Its main process is killed first, as the kernel does it; the server may take its time.
             first.process.kill()
             first.process.wait()

@@ -485,8 +485,8 @@ def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
 def test_who_waits_for_another_engine_says_so(silent: Spark, look: Look) -> None:
     # That of an earlier start.
     silent.logs("loading")
-    silent.says("starting", reason="another container still has an engine on this Spark")
-    assert (look()["state"], look()["reason"]) == ("loading", "another container still has an engine on this Spark")
+    silent.says("starting", reason="another container still runs an engine on this Spark")
+    assert (look()["state"], look()["reason"]) == ("loading", "another container still runs an engine on this Spark")
 
 
 def test_a_trial_that_failed(silent: Spark, look: Look) -> None:
