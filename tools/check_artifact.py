@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The built collection holds what a user needs, and nothing else."""
+"""Check that the built collection holds what a user needs, and nothing else."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a user may set of each role, from its argument specs."""
+"""List the inputs of each role, from its argument specs."""
 
 from __future__ import annotations
 

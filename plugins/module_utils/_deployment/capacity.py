@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""How long conversations and prompts may get."""
+"""Compute the maximum length of conversations and prompts."""
 
 from __future__ import annotations
 

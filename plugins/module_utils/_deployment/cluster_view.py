@@ -26,7 +26,7 @@ SSH_PORT = 2233
 # What ranks.json calls how the ranks talk.
 TRANSPORT = "transport"
 ASK_TIMEOUT_S = 2.0
-# What the container's first program says when the other half is missing.
+# States in which the supervisor misses another node.
 PEER_LOST = "peer lost"
 WAITING_FOR_WORKER = "waiting for the worker"
 WAITING_FOR_FABRIC = "waiting for the fabric"
@@ -69,7 +69,7 @@ def join_words(words: t.Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterView:
-    """Which rank of which Sparks this one is. Names are the inventory's, and known from the record only."""
+    """The Sparks of the cluster and the rank of this one. Names are the inventory's, and only the record has them."""
 
     rank: int
     rails: tuple[Rail, ...]
@@ -96,13 +96,13 @@ class ClusterView:
 
     @property
     def peer(self) -> str:
-        """The other Sparks that it needs, by the best names there are."""
+        """Return the other Sparks that it needs, by name if known."""
         names = join_words(self.nodes[:1] if self.rank else self.nodes[1:])
         return names or self.peer_address or f"the {ROLES[not self.rank]}"
 
     @property
     def worst_peer(self) -> str:
-        """The one of them that does worst."""
+        """Return the worst of them."""
         return f"one of {self.peer}" if len(self.peer_addresses) > 1 else self.peer
 
 
@@ -134,7 +134,7 @@ def _addresses(environment: t.Mapping[str, str], name: str) -> list[str]:
 
 
 def _others(environment: t.Mapping[str, str]) -> list[list[str]]:
-    """By rail, the addresses of all others in the order of the ranks; they are listed rail by rail."""
+    """Return for each rail the addresses of all other nodes in rank order; the list is ordered by rail."""
     own, others = (_addresses(environment, name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES"))
     many = max(1, len(others) // max(1, len(own)))
     return [others[index * many : (index + 1) * many] for index in range(len(own))]

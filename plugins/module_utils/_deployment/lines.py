@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""How lines for people are laid out: as wide as the terminal, and 100 columns at most."""
+"""Lay out lines as wide as the terminal, but at most 100 columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fit(columns: int) -> None:
 
 
 def width() -> int:
-    """How many columns a line may take."""
+    """Return the maximum width of a line."""
     return Page.columns
 
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the labels, files and containers of a deployment are called."""
+"""Name the labels, files and containers of a deployment."""
 
 from __future__ import annotations
 

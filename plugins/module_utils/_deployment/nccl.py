@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Which network NCCL uses, read from the log files that each rank's NCCL writes into the deployment's state directory.
+"""Read which network NCCL uses from the log files that each rank's NCCL writes into the deployment's state directory.
 
 The wording is that of NVIDIA/nccl, tags v2.21.5-1 to v2.30.7-1 (src/init.cc, src/plugin/net.cc, src/misc/ibvsymbols.cc,
 src/misc/param.cc, src/transport/net_ib.cc, later net_ib/init.cc, and net_socket.cc), and that of its plug-in from

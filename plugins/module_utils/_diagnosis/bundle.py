@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The evidence as an archive that can be attached to a public report: redacted, and readable by its owner only."""
+"""Write the evidence to a redacted archive for a public report, which only its owner can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.r
 )
 
 FOLDER = "dgx-spark-diagnosis"
-# What docker info says of the machine's accounts and proxies helps nobody.
+# Accounts and proxies in docker info do not help to find a cause.
 PRIVATE_INFO = ("RegistryConfig", "HttpProxy", "HttpsProxy", "NoProxy", "Swarm", "Name", "ID", "Labels")
 
 CONTAINER_FACTS = ("name", "image", "status", "memory_bytes", "ports", "ports_listening", "network_mode")
@@ -48,7 +48,7 @@ def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, 
     info = {name: value for name, value in evidence.docker_info.items() if name not in PRIVATE_INFO}
     # A record holds the text of the files again, which stand in the archive by themselves.
     record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
-    # Labels of other people's containers are none of our business.
+    # Labels of other users' containers stay private.
     containers = [{name: container.get(name) for name in CONTAINER_FACTS} for container in evidence.containers]
     machine = {
         "memory": evidence.memory,
@@ -109,7 +109,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def host_names() -> tuple[str, ...]:
-    """By what names this machine knows itself."""
+    """Return the names of this machine."""
     names = {socket.gethostname(), os.uname().nodename}
     return tuple(sorted(names | {name.partition(".")[0] for name in names}))
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""How the evidence shows what no text does: by the id of a row of the catalogue, what shows it, or None."""
+"""Recognise the known problems that no text shows: for each row id, return the evidence or None."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def memory_guarded(evidence: Evidence) -> Answer:
 
 
 def _last_exit(evidence: Evidence) -> dict[str, t.Any]:
-    """How the server ended; nothing if it has served since, or was only a benchmark's."""
+    """Return how the server ended; nothing if it has been ready since, or was a benchmark's trial."""
     if evidence.said in ("running", TRIAL_FAILED):
         return {}
     last_exit = (evidence.state or {}).get("last_exit")
@@ -584,7 +584,7 @@ def ranks_unequal(evidence: Evidence) -> Answer:
 
 
 def pair_by_tcp(evidence: Evidence) -> Answer:
-    """By NCCL's own word, and only else by its settings."""
+    """Return whether a rank uses TCP, from NCCL's log or else from its settings."""
     network = evidence.network
     if network is None or evidence.said not in nccl.RANKS_RUN:
         return by_tcp(_ranks(evidence))

@@ -54,7 +54,7 @@ def samples(lines: t.Iterable[Line]) -> list[tuple[float, int]]:
 
 
 def fall(curve: t.Sequence[tuple[float, int]]) -> tuple[int, int, float]:
-    """From how many bytes to how many the memory fell in the end, and in how many seconds."""
+    """Return from and to how many bytes memory fell at the end, and in how many seconds."""
     end, low = curve[-1]
     begin, level = max((one for one in curve if one[0] <= end - FALL_S), default=curve[0])
     rate = max(float(STEEP), (level - low) / FALL_S)

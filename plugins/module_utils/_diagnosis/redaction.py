@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Take secrets and what identifies a machine out of text, so that it can be shown to strangers."""
+"""Remove secrets and identifying names from text, so that it can be published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HARMLESS = re.compile(
 )
 # Shorter than this, a secret would be found in the middle of innocent words.
 _LEAST_SECRET = 6
-# How the name of a secret ends, whatever stands before it. Only tokens that let somebody in: eos_token is none.
+# How the name of a secret ends, whatever stands before it. Only tokens that give access: eos_token does not.
 _SECRET_END = (
     r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account|hmac)[_-]?key"
     r"|(?:hf|hub|face|access|api|auth|identity|refresh|id|session|security|bearer|user|registry|ngc|hugging)[_-]?token"
@@ -62,7 +62,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"\b(cookie\\?[\"']?\s*[=:]\s*\\?[\"']?)[^\n\"'\\]+", re.I), r"\1" + MASK),
     (re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/?#\"'<>]{1,300}@", re.I), r"\1<credentials>@"),
-    # A signed address lets in whoever has it.
+    # A signed address gives access to everyone who has it.
     (
         re.compile(
             r"([?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|Signature|Policy|sig)=)[^&\s\"'\\]+", re.I
@@ -98,7 +98,7 @@ _HOME = re.compile(r"(/home/)([^/\s\"'\\:,]+)")
 
 @dataclasses.dataclass(frozen=True)
 class Secrets:
-    """What is known of this machine that nobody else should read."""
+    """The values of this machine that must stay private."""
 
     tokens: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Redactor:
         self._named: dict[str, str] = {}
 
     def hide(self, text: str) -> str:
-        """Take out secrets only: enough for somebody who works on the machine."""
+        """Remove secrets only: enough for a user of this machine."""
         for token in self._tokens:
             text = text.replace(token, "<token>")
         for pattern, replacement in _PATTERNS:

@@ -146,7 +146,7 @@ class Answer:
         return _count(self.usage.get("completion_tokens"))
 
     def distrust(self, most: int) -> None:
-        """Forget the server's counts if they are more than so many tokens."""
+        """Ignore the server's counts if they exceed so many tokens."""
         said = max([self.tokens or 0, *(chunk.tokens or 0 for chunk in self.chunks)])
         if said > most:
             self.miscounted, self.usage, self.tokens_per_pass = said, {}, None
@@ -215,7 +215,7 @@ def error_text(data: t.Any) -> str | None:
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Why a regular expression is none; None if it is one."""
+    """Return why a regular expression is invalid; None if it is valid."""
     try:
         re.compile(pattern)
     except re.error as exc:

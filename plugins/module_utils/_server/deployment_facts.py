@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What Docker, files and the fabric tell of a deployment on this Spark: what a status and a diagnosis begin with."""
+"""Gather the facts of a deployment from Docker, files and the fabric, for status and diagnosis."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The end of a server's log, which may go on in the older file beside it."""
+"""Read the end of a server's log, which may begin in the older file beside it."""
 
 from __future__ import annotations
 

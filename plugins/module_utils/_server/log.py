@@ -52,7 +52,7 @@ _LONGEST_LINE = 20_000
 
 
 class Reason(t.NamedTuple):
-    """Why a server died: a line of its log, and the row of the catalogue that knows it, if one does."""
+    """Why a server died: a line of its log, and the row of the catalogue that recognises it, if any."""
 
     line: str
     problem: KnownProblem | None
@@ -182,7 +182,7 @@ def _cause_in(lines: list[str]) -> Reason | None:
 
 
 def reason(text: str) -> Reason | None:
-    """Why the server died; None when the log does not say.
+    """Return why the server died; None if the log does not show it.
 
     Looks at the last run that ended. With mpirun, one process may die before another one writes its start
     marker, so the part after the last marker is searched first and the whole run next. A generic line is the

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the server in the serving slot wrote last."""
+"""Find the latest log of the serving container."""
 
 from __future__ import annotations
 

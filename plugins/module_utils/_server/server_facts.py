@@ -80,7 +80,7 @@ def _moment(value: t.Any) -> float:
 
 
 def describe_exit(last_exit: t.Mapping[str, t.Any]) -> str:
-    """How a process ended, in words."""
+    """Describe how a process ended."""
     code, signal = last_exit.get("code"), last_exit.get("signal")
     if signal is not None:
         hint = EXIT_HINTS.get(128 + signal)
@@ -92,7 +92,7 @@ def describe_exit(last_exit: t.Mapping[str, t.Any]) -> str:
 
 
 def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
-    """Why the server's process ended, and what to do."""
+    """Return why the server's process ended, and what to do."""
     reason = str(last_exit.get("reason") or "").strip()
     if last_exit.get("code") is None and last_exit.get("signal") is None and reason:
         # The main process refused to start a server: its sentence, not the log of an earlier run.
@@ -116,7 +116,7 @@ def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
 
 
 def load_progress(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
-    """How far a server has come that is being started, and in words."""
+    """Return the progress of a starting server, also as text."""
     if server.get("state") in ("starting", "restarting") and not server.get("last_exit") and _reason(server):
         # It waits for another container's, or did not end by itself, but for another one; what is in the log is past.
         return None, _reason(server)
@@ -167,7 +167,7 @@ def facts_from_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) ->
 
 
 def not_started(name: str, error: str) -> str:
-    """Why Docker did not start a container, and what to do if that is known."""
+    """Return why Docker did not start a container, and the fix if known."""
     sentence = f"Docker could not start the container {name}: {error.rstrip('.')}."
     row = next(known(error, (DOCKER,)), None)
     return f"{sentence} {row.cause}. {row.fix}" if row else sentence
@@ -237,7 +237,7 @@ def _reason(server: t.Mapping[str, t.Any]) -> str:
 
 
 def ended_by_itself(server: t.Mapping[str, t.Any], since: float) -> dict[str, t.Any] | None:
-    """How the server ended last, if it was this container's and the other Spark of a pair was not the reason."""
+    """Return how this container's server ended last, unless another Spark was the reason."""
     last_exit = server.get("last_exit")
     if not isinstance(last_exit, dict) or last_exit.get("excused"):
         return None

@@ -131,7 +131,7 @@ def test_an_engine_that_hangs_alone_is_stalled(server: Server, clock: Clock) -> 
     dog = watchdog(server, stall=5)
     dog.look()
     assert 5 <= clock.monotonic() < 6
-    assert verdicts(dog) == [("stalled", "no token came for 5 s although no other request was served")]
+    assert verdicts(dog) == [("stalled", "no token came for 5 s, although no other request was served")]
 
 
 def test_it_asks_though_others_are_connected(server: Server) -> None:
@@ -235,7 +235,7 @@ def test_figures_that_stand_still_do_not_stop_the_clock(server: Server, clock: C
     server.metrics = lambda: 'trtllm_num_requests_running{model_name="x"} 1.0\n'
     dog = watchdog(server, stall=0.5)
     asks(dog, server).join(WITHIN_S)
-    assert verdicts(dog) == [("stalled", "no token came for 0.5 s although no other request was served")]
+    assert verdicts(dog) == [("stalled", "no token came for 0.5 s, although no other request was served")]
 
 
 @pytest.mark.parametrize("text", ["trtllm_request_success_total {}\n", "trtllm_num_requests_running 0.0\nx {}\n"])
@@ -360,13 +360,13 @@ def test_a_stalled_server_is_restarted_and_then_left_alone(
     server.hanging.set()
     state = script.wait_for(restarts=1)
     assert state["last_exit"]["by"] == "watchdog"
-    assert state["last_exit"]["reason"] == "stalled: no token came for 0.3 s although no other request was served"
+    assert state["last_exit"]["reason"] == "stalled: no token came for 0.3 s, although no other request was served"
     state = script.wait_for(state="failed")
     assert (state["restarts"], state["verdict"]) == (3, "stalled")
     assert script.container.log().count("[entrypoint] the watchdog ends the server, which is stalled") == 4
     assert health(script, server, capsys) == (
         1,
-        "failed: stalled: no token came for 0.3 s although no other request was served",
+        "failed: stalled: no token came for 0.3 s, although no other request was served",
     )
     pids = [line for line in script.container.log().splitlines() if line.isdigit()]
     assert len(pids) == 4
@@ -431,7 +431,7 @@ def test_what_a_hanging_server_looked_like_is_kept(start: t.Callable[..., Script
     server.hanging.set()
     script.wait_for(restarts=1)
     kept = (script.container.directory / "state" / "stalled.log").read_text(encoding="utf-8")
-    assert "stalled: no token came for 0.3 s although no other request was served" in kept.splitlines()[0]
+    assert "stalled: no token came for 0.3 s, although no other request was served" in kept.splitlines()[0]
     # Its processes, with their command lines; the engine's figures; its last words.
     assert "sleep 60" in kept
     assert "trtllm_num_requests_running 0.0" in kept

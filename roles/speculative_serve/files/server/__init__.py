@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What runs in the container beside the server: with the image's Python and nothing besides."""
+"""Programs beside the server in the container, which need only the image's Python."""

@@ -34,7 +34,7 @@ READY, HEARD = "ready", "heard"
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Who is who, from the container's environment."""
+    """The nodes of the cluster, from the container's environment."""
 
     rank: int
     own: str

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the ranks say of themselves, compared: a difference that matters is an error that names it."""
+"""Compare the facts of the ranks: each difference that matters is an error that names it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compare(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str], paths
 
 
 def unreached(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str]) -> list[Difference]:
-    """Each rank has to be on a Spark of its own, and each Spark has to have a name of its own."""
+    """Check that each rank runs on its own Spark, and that each Spark has its own name."""
     names = [rank["host"] for rank in ranks]
     if not ranks:
         return [Difference("host", names, "mpirun ended well, but no rank said a word")]
@@ -129,7 +129,7 @@ def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
 
 
 def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
-    """NCCL takes TCP without a word where a rank cannot use its RDMA devices."""
+    """Check the RDMA devices, because NCCL silently uses TCP without them."""
     for rank in ranks:
         told, known = rdma.by_tcp(rank["environment"]), rank["verbs"]
         lacking = [device for device, node in known.items() if node is None]

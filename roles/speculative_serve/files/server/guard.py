@@ -91,7 +91,7 @@ def available_at(samples: t.Sequence[Sample], at: float) -> float | None:
 
 
 def falls_by(samples: t.Sequence[Sample]) -> float:
-    """Bytes of available memory that go each second; 0 if none do."""
+    """Return how many bytes of memory are lost per second; 0 if none."""
     now = samples[-1]
     before = available_at(samples, now.at - FALL_S)
     return 0.0 if before is None else max(0.0, (before - now.available) / FALL_S)
@@ -125,14 +125,14 @@ def decide(samples: t.Sequence[Sample], limits: Limits, watch: int) -> Verdict |
 
 
 def next_look(samples: t.Sequence[Sample], limits: Limits, watch: int) -> float:
-    """Seconds until the next sample: often near the floor, or on the way there."""
+    """Return the seconds until the next sample, fewer near the floor."""
     now, rate = samples[-1], falls_by(samples)
     near = now.available < watch * 5 // 4 or (rate > 0 and now.available - limits.floor < rate * CLOSER_S)
     return QUICKLY_S if near else SLOWLY_S
 
 
 def describe_fall(samples: t.Sequence[Sample]) -> str:
-    """From where to where the memory fell in the end, and in how many seconds, in words."""
+    """Describe how memory fell at the end, and in how many seconds."""
     end = samples[-1]
     begin = max((sample for sample in samples if sample.at <= end.at - FALL_S), default=samples[0])
     rate = max(STEEP, (begin.available - end.available) / FALL_S)

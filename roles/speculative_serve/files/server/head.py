@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The head of several Sparks: it waits for its workers, and ends the server when one is lost.
+"""Run the head of a cluster: wait for its workers, and stop the server if one is lost.
 
 A server that waits for a lost rank never ends by itself.
 """

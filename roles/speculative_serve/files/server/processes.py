@@ -91,7 +91,7 @@ def open_files(pid: int) -> set[str]:
 
 
 def seconds_worked(top: int) -> float:
-    """For how long a process and all that it has started have had a processor."""
+    """Return the processor time of a process and all its descendants."""
     known = processes()
     family = [*descendants(top, known).values(), *([known[top]] if top in known else [])]
     return sum(process.worked for process in family) / os.sysconf("SC_CLK_TCK")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a rank says of itself: where it runs, with which environment, cores, libraries and files."""
+"""Report the facts of a rank: host, environment, cores, libraries and files."""
 
 from __future__ import annotations
 

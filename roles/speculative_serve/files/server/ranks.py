@@ -185,7 +185,7 @@ MEANINGS: tuple[tuple[str, str], ...] = (
 
 
 def explain(output: str, code: int | None, plan: Plan) -> str:
-    """Why mpirun has failed; without an exit code it has not ended within its time."""
+    """Return why mpirun failed; without an exit code it did not end in time."""
     named = [worker for worker in plan.workers if worker in output]
     known = {"head": plan.head, "worker": " and ".join(named or plan.workers), "port": plan.port}
     for pattern, meaning in MEANINGS:

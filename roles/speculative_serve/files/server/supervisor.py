@@ -90,7 +90,7 @@ def leased_trial(directory: Path) -> Trial | None:
 
 
 def seconds_from(variable: str, default: float) -> float:
-    """Seconds from the environment; what is no number there is as good as nothing."""
+    """Return seconds from the environment; an invalid number counts as missing."""
     with contextlib.suppress(KeyError, ValueError):
         return float(os.environ[variable])
     return default

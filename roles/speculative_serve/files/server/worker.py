@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A worker: it runs an sshd on its fabric address for nobody but the head, whose mpirun starts a rank through it.
+"""Run a worker: an sshd on its fabric address only for the head, whose mpirun starts a rank through it.
 
 Whoever logs in gets `launch`, and nothing else.
 """
@@ -247,7 +247,7 @@ class Worker:
                 os.kill(pid, number)
 
     def apply_guard_verdict(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
-        """After it has ended the rank, nobody logs in until there is memory for another one."""
+        """Accept no login after the guard has ended the rank, until there is memory for another one."""
         self.heeded = self.guard.verdict
         self.given_up = self.guard.count()
         sshd.kill()
@@ -258,7 +258,7 @@ class Worker:
         return "failed", self.lacks_memory() or f"{GUARDED}: {self.heeded and self.heeded.reason}"
 
     def lacks_memory(self) -> str | None:
-        """Why no rank is to start here after the memory guard has ended one; None if one may."""
+        """Return why the memory guard forbids a new rank after it has ended one; None if it does not."""
         if self.heeded is None:
             return None
         reason = f"{GUARDED}: {self.heeded.reason}"

@@ -597,7 +597,7 @@ def test_a_server_that_does_not_work_is_not_asked_for_a_tool_call(server: Server
 
 
 def test_a_server_that_the_watchdog_ended(container: Container, probe: Probe) -> None:
-    reason = "stalled: no token came for 300 s although no other request was served"
+    reason = "stalled: no token came for 300 s, although no other request was served"
     container.says("loading", last_exit={**exited(None, 9, reason=reason), "by": "watchdog"})
     result = probe(**container.args)
     assert result["state"] == "dead"
