@@ -177,8 +177,8 @@ def earlier_report(path: str | None, document: Path) -> documents.Report | None:
     report = documents.read(earlier)
     if document.exists() and earlier.samefile(document):
         raise documents.DocumentError(
-            f"The report to compare with, {earlier}, is where the new one is written: copy it, and compare with "
-            "the copy."
+            f"The report to compare with and the new report are the same file, {earlier}. Copy the old one and compare "
+            "with the copy."
         )
     return report
 

@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         strategy = str(constants.config.get_config_value("DEFAULT_STRATEGY")).rpartition(".")[2]
         if len(variables.get("ansible_play_hosts_all", [])) > 1 and not strategy.endswith(LINEAR):
             raise AnsibleActionFail(
-                f"The strategy is {strategy}, but must be linear, since several Sparks take each step together. Unset "
+                f"The strategy is {strategy}, but must be linear: several Sparks run each step together. Unset "
                 "ANSIBLE_STRATEGY, or remove 'strategy' from ansible.cfg. Nothing was changed."
             )
 
@@ -75,9 +75,9 @@ class ActionModule(ActionBase):
         # Where nobody says who logs in, it is whoever runs this, as far as Ansible knows.
         if self._connection.become and (self._get_remote_user() or getpass.getuser()) != user:
             raise AnsibleActionFail(
-                f"All tasks would be done as {user} (-b, or become in the inventory or ansible.cfg), so that models "
-                "and deployment would not belong to whom Ansible logs in as. Leave that out: the roles ask for sudo "
-                "themselves where they need it, and -K is for its password. If Ansible logs in as root, say so with "
+                f"All tasks would run as {user} (-b, or become in the inventory or ansible.cfg), and the files would "
+                f"belong to {user}. Remove it: the roles use sudo only where they need it, and -K asks for its "
+                "password. If Ansible logs in as root, set "
                 "ansible_user: root."
             )
         if user != ROOT:

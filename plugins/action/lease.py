@@ -101,9 +101,8 @@ class ActionModule(ActionBase):
     @staticmethod
     def _refusal(host: str, holder: t.Mapping[str, t.Any]) -> str:
         return (
-            f"{host}: {describe_holder(holder)}, and a Spark is changed by one run at a time. Nothing was changed. "
-            "Run again "
-            "when that has ended, or with -e wait_minutes=30 to wait so long for it; stop.yml ends it at once."
+            f"{host}: {describe_holder(holder)}, and only one run at a time can change a Spark. Nothing was changed. "
+            "Run again later, add -e wait_minutes=30 to wait, or end the other run with stop.yml."
         )
 
     def _await(self, lease: run_state.Lease, minutes: float, variables: t.Mapping[str, t.Any]) -> Result:

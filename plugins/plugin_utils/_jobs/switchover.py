@@ -91,7 +91,7 @@ def leased(run: str) -> t.Iterator[None]:
         raise EngineError(f"it is not known whether this run still has the lease: {error}") from None
     with connection:
         if answer["state"] != "held":
-            other = f": {answer['words']} and has the Spark now" if answer.get("words") else ""
+            other = f": another run took over ({answer['words']})" if answer.get("words") else ""
             raise EngineError(f"the lease of this run is gone{other}. So it changes nothing more; run it again")
         yield
 

@@ -167,10 +167,10 @@ def loss_message(host: str, words: str) -> str:
     """Why a run that had the lease goes on no more; the words are those of the run that has it now."""
     if words:
         return (
-            f"{host}: {words} and has the Spark now. So this run changes nothing more and takes nothing "
-            "back; status.yml says what serves."
+            f"{host}: another run took over ({words}). This run stops: it changes nothing more and does not roll "
+            "back. status.yml shows what is deployed now."
         )
     return (
-        f"{host}: this run was not heard of for a while, and its lease is gone: the Spark was restarted, or another "
-        "run has come and gone. So this one changes nothing more and takes nothing back; run it again."
+        f"{host}: this run lost its lease: it could not renew it in time, and the Spark restarted or another run used "
+        "it. This run changes nothing more and does not roll back. Run again."
     )

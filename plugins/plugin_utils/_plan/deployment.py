@@ -199,12 +199,12 @@ def changed_during_run(container: Mapping, docker: Mapping) -> str:
     slot = docker["slot"]
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
-    why = "somebody has removed or replaced the container meanwhile"
+    why = "a user removed or replaced it"
     if slot is not None and slot["name"].endswith(STANDBY) and slot["state"] == "running":
-        why = "Docker or the Spark was restarted meanwhile, and with it what served before"
+        why = "Docker or the Spark restarted, and the previous container was started"
     elif docker["state"] != "usable":
-        why = f"Docker or the Spark was restarted meanwhile ({docker['detail'].rstrip('.')})"
-    return f"what answers is not what this run has deployed: {why}. So nothing is recorded; run again."
+        why = f"Docker or the Spark restarted ({docker['detail'].rstrip('.')})"
+    return f"the deployment was not recorded, because its container changed during the run: {why}. Run again."
 
 
 def checks(seen: Observation) -> list[str]:
@@ -268,11 +268,10 @@ def unreachable_reason(deployment: Mapping, addresses: t.Collection[str]) -> str
     if not gone:
         return ""
     return (
-        f"'{deployment['deployment']}', deployed {deployment['deployed_at']}, cannot come back, since this Spark does "
-        f"not have {' and '.join(rail['address'] for rail in gone)} on "
-        f"{' and '.join(rail['interface'] for rail in gone)} any more, where the others look for it. See "
-        "that the cable is in and run 'sudo netplan apply' there, or run its playbook or serve.yml with its recipe, "
-        "which looks at the network."
+        f"cannot roll back to '{deployment['deployment']}' (deployed {deployment['deployed_at']}): this Spark no "
+        f"longer has {' and '.join(rail['address'] for rail in gone)} on "
+        f"{' and '.join(rail['interface'] for rail in gone)}. Check the cable and run 'sudo netplan apply', or run "
+        "serve.yml with its recipe."
     )
 
 

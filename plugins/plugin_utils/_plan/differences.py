@@ -33,7 +33,7 @@ def _serves(facts: Facts) -> str:
     """What a Spark that is no half of a pair does."""
     if facts.get("state") == "absent" or not facts.get("deployment"):
         return "has no container"
-    return f"has {facts['deployment']} for itself"
+    return f"runs {facts['deployment']} alone"
 
 
 def _belongs(host: str, other: str, facts: Facts) -> bool:
@@ -58,21 +58,21 @@ def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
     """Both are halves of something."""
     mine, name = _pair(own), own.get("deployment")
     role, other_role = mine["role"], _pair(its)["role"]
-    again = f"Run the playbook of the one that is to serve; stop.yml --limit {other} gives back the memory there."
+    again = f"Run the playbook of the deployment that you want. 'stop.yml --limit {other}' frees the memory of {other}."
     if mine["rank"] == _pair(its)["rank"]:
-        yield f"{host} and {other} are both the {role} of a pair, of {name} and of {its.get('deployment')}. {again}"
+        yield f"{host} and {other} are both the {role}: {host} for {name}, {other} for {its.get('deployment')}. {again}"
     elif name != its.get("deployment"):
         yield f"{host} is the {role} of {name}, but {other} is the {other_role} of {its.get('deployment')}. {again}"
     elif mine.get("options") != _pair(its).get("options"):
         yield (
-            f"The containers of {host} and {other} were made for different images or engine options of {name}: a run "
-            f"was cut off, or reached only one of them. Run its playbook again for {_all_of(own)}."
+            f"{host} and {other} run different images or engine options of {name}: a run was interrupted or reached "
+            f"only one of them. Run its playbook again for {_all_of(own)}."
         )
     elif None not in (_runs(own), _runs(its)) and _runs(own) != _runs(its):
         up, down = (host, other) if _runs(own) else (other, host)
         yield (
-            f"The container of {up} runs and that of {down} does not; one cannot serve without the other. "
-            f"start.yml starts {_all_of(own)}."
+            f"The container of {up} runs, but the container of {down} does not. Neither can serve alone. "
+            f"Run start.yml, which starts {_all_of(own)}."
         )
 
 
@@ -81,8 +81,8 @@ def _machines(own: Facts, other: str, its: Facts) -> t.Iterator[str]:
     for key, what in MACHINE.items():
         if mine.get(key) and theirs.get(key) and mine[key] != theirs[key]:
             yield (
-                f"The {what} is {mine[key]} here and {theirs[key]} on {other}; Sparks that differ may be slow "
-                f"together. Bring {_all_of(own)} to the same release."
+                f"The {what} is {mine[key]} here and {theirs[key]} on {other}. Sparks that differ may be slow "
+                f"together. Update {_all_of(own)} to the same release."
             )
 
 
@@ -94,8 +94,8 @@ def _alone(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
         return
     if _pair(of_half)["role"] == "worker":
         yield (
-            f"{half} still holds rank {_pair(of_half)['rank']} of {deployment}, but its head {whole} "
-            f"{_serves(of_whole)}. Give back its memory with: stop.yml --limit {half}"
+            f"{half} still runs rank {_pair(of_half)['rank']} of {deployment}, but its head {whole} "
+            f"{_serves(of_whole)}. Free its memory with 'stop.yml --limit {half}'."
         )
     else:
         yield (

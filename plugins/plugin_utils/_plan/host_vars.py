@@ -56,13 +56,13 @@ def missing_facts_message(subject: str, giver: str, error: KeyError) -> str:
     who takes it, if anybody does."""
     fact = FACT_SOURCES.get(str(error.args[0]))
     way = (
-        f"gather it with {fact} on each Spark"
+        f"Gather it with {fact} on each Spark"
         if fact
-        else f"register it with {giver} on each Spark"
+        else f"Register it with {giver} on each Spark"
         if giver
-        else "give it"
+        else "Set it"
     )
-    return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
+    return f"{subject} needs the variable {error}. {way}, or use playbooks/serve.yml."
 
 
 def with_hostvars(

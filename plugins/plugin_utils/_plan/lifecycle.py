@@ -38,19 +38,20 @@ def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, networ
     """Why it must not listen there; empty if it may."""
     if not _is_loopback(host) and not allow_unauthenticated:
         return (
-            f"speculative_serve_host is {host}, where TensorRT-LLM would answer anybody, on routes that replace the "
-            "model's weights, too. For other machines set speculative_serve_expose: lan, which puts a proxy with keys "
-            "in front, or say speculative_serve_allow_unauthenticated: true."
+            f"speculative_serve_host is {host}: anyone who can reach that address could use the server and replace the "
+            "model's weights, because TensorRT-LLM has no authentication. To serve other machines, set "
+            "speculative_serve_expose: lan (a proxy with API keys). To accept the risk, set "
+            "speculative_serve_allow_unauthenticated: true."
         )
     if expose != "local" and not _is_loopback(host):
         return (
-            f"speculative_serve_expose is {expose}, so the proxy answers other addresses than the loopback one; with "
-            f"speculative_serve_host {host} the server would, too, and without keys. Leave one of them out."
+            f"speculative_serve_expose is {expose}, but speculative_serve_host is {host}: clients could bypass the "
+            "proxy and its API keys. Set speculative_serve_host to 127.0.0.1, or speculative_serve_expose to local."
         )
     if network == "bridge" and len(hosts) > 1:
         return (
-            "trtllm_container_network is bridge, where the containers have none of the addresses by which two Sparks "
-            "reach each other. Leave it at host for a recipe for two."
+            "trtllm_container_network is bridge, but a deployment on several Sparks needs the host network. Set it to "
+            "host."
         )
     return ""
 
@@ -152,15 +153,15 @@ def failure_facts(
         and all(each is False for each in changed.values())
         and False not in verified_before.values(),
         "fallback": comes_back,
-        "rollback_text": rollback_text if comes_back is not None else "Nothing serves now.",
+        "rollback_text": rollback_text if comes_back is not None else "No server runs now.",
     }
 
 
 def failure_message(name: str, reasons: ByHost, log: str, rollback_text: str, result: Mapping) -> str:
     """What a run fails with that has gone back, or could not."""
-    kept = f"Its log is kept in {log}." if log else "It has left no log."
+    kept = f"Its log is in {log}." if log else "It left no log."
     if result:
-        why = failure_reason(name, result) or "that failed on another Spark."
+        why = failure_reason(name, result) or "it failed on another Spark."
         rollback_text = f"The previous deployment could not be started again either: {why}"
     return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in reasons.values() if why), kept, rollback_text])
 
@@ -188,8 +189,8 @@ def start_conditions(
         "worker_timeout": PATIENCE_S,
         "problem": _missing_addresses(name, [rail for rail in rails if rail["address"] not in addresses])
         or _mixed_deployments(name, others),
-        "refusal": f"{name}: {join_words(lost)} could not be started; see the message. The container here waits, and "
-        f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
+        "refusal": f"{name}: the container runs and waits, because {join_words(lost)} could not be started (see the "
+        f"error above). It serves as soon as {'that runs' if len(lost) == 1 else 'they run'}."
         if has_api and lost
         else "",
     }
@@ -210,8 +211,8 @@ def _mixed_deployments(name: str, labels: t.Sequence[Mapping]) -> str:
     if not names:
         return ""
     return (
-        f"{name} and the others do not have the same deployment ({names}), as after a run that was cut off when one "
-        "of them had recorded it. Run the playbook of what is to serve, or serve.yml with its recipe."
+        f"{name}: the Sparks have different deployments ({names}), probably because an earlier run was interrupted. "
+        "Nothing was changed. Run serve.yml with the recipe that you want."
     )
 
 

@@ -24,12 +24,12 @@ def _kept(records: Records, state_directory: str) -> str:
         return ""
     if records["previous_damaged"]:
         return (
-            f"{state_directory}/previous.json is damaged, so there is nothing to go back to. Run the playbook of what "
-            "served before, or serve.yml with its recipe."
+            f"cannot roll back: {state_directory}/previous.json is damaged. Run serve.yml with the recipe that you "
+            "want."
         )
     return (
-        "there is no previous deployment to go back to. One is kept when another deployment, or another configuration, "
-        "takes the place of one that served."
+        "there is no previous deployment to roll back to. One is recorded when a new deployment replaces a verified "
+        "one."
     )
 
 
@@ -38,10 +38,10 @@ def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.A
     before = nodes_of(previous.get("cluster") or {})
     if sorted(before or [host]) == sorted(hosts):
         return ""
-    of, way = (f"of {join_words(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
+    of, way = (join_words(before), "out --limit") if before else ("this Spark alone", f" --limit {host}")
     return (
-        f"what served before is '{previous['deployment']}' {of}, but this run is for {join_words(hosts)}. Nothing "
-        f"was changed. Run again with{way}."
+        f"the previous deployment '{previous['deployment']}' runs on {of}, but this run is for {join_words(hosts)}. "
+        f"Nothing was changed. Run again with{way}."
     )
 
 
@@ -60,8 +60,8 @@ def _check_same(nodes: t.Sequence[Records]) -> str:
     if not names:
         return ""
     return (
-        f"the Sparks do not remember the same deployment from before ({names}). Nothing was changed. "
-        "Run the playbook of what is to serve, or serve.yml with its recipe."
+        f"the Sparks have different previous deployments ({names}), probably because an earlier run was interrupted. "
+        "Nothing was changed. Run serve.yml with the recipe that you want."
     )
 
 
@@ -70,8 +70,9 @@ def _check_files(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_im
     if not gone:
         return ""
     return (
-        f"'{previous['deployment']}', deployed {previous['deployed_at']}, cannot come back, since {' and '.join(gone)} "
-        "was removed. Nothing was changed. Run its playbook or serve.yml with its recipe, which fetches it again."
+        f"cannot roll back to '{previous['deployment']}' (deployed {previous['deployed_at']}): {' and '.join(gone)} "
+        f"{'was' if len(gone) == 1 else 'were'} removed. Nothing was changed. Run serve.yml with its recipe, which "
+        "downloads the files again."
     )
 
 
@@ -81,9 +82,9 @@ def _free(previous: t.Mapping[str, t.Any], taken: t.Sequence[t.Mapping[str, t.An
     use = taken[0]
     stop = f"{use['description']}." if use["description"] else "Stop it."
     return (
-        f"'{previous['deployment']}', deployed {previous['deployed_at']}, cannot come back, since port "
-        f"{use['port']} on {use['address']} is in use by {use['holder']} now. Nothing was changed. {stop} Or run its "
-        "playbook or serve.yml with its recipe, and another speculative_serve_port."
+        f"cannot roll back to '{previous['deployment']}' (deployed {previous['deployed_at']}): port {use['port']} on "
+        f"{use['address']} is in use by {use['holder']}. Nothing was changed. {stop} Or run serve.yml with its recipe "
+        "and another speculative_serve_port."
     )
 
 

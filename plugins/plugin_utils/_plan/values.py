@@ -176,8 +176,8 @@ def merge(
     values["draft_length"] = length_of(values["draft_length"] or 0)
     if values["method"] not in ("", NONE) and "draft_length" in result and not values["draft_length"]:
         raise ValueError(
-            f"speculative_serve_draft_length is 0, with which {values['method']} drafts nothing. Make it 1 or more, "
-            "or serve without drafts with -e speculation=off"
+            f"speculative_serve_draft_length is 0, but method {values['method']} needs 1 or more. Set it to 1 or more, "
+            "or use -e speculation=off"
         )
     chosen = result.get("draft_length", ("",))[0] == "benchmark"
     without = unused_values(values["method"])

@@ -122,8 +122,8 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
 
 def _excluded(method: str) -> str:
     if method == NONE:
-        return "excludes method none; remove it to serve without drafts, or leave method out to draft as it says"
-    return f"excludes method {method}; remove it to draft with the method, or leave method out to draft as it says"
+        return "conflicts with method none. Remove it to serve without speculation, or remove method to use it"
+    return f"conflicts with method {method}. Remove it to use the method, or remove method to use it"
 
 
 def _speculation(request: Request, method: Method, family: Family) -> dict[str, t.Any]:

@@ -138,7 +138,7 @@ def test_a_laptop_that_slept_changes_nothing_more_if_somebody_came(sparks: list[
         sparks[0].exec(["rm", "/tmp/changed"])
     assert run.process.wait(timeout=60) != 0
     output = " ".join(run.log.read_text("utf-8").split())
-    assert "spark-1: this run was not heard of for a while" in output
+    assert "spark-1: this run lost its lease" in output
     assert sparks[0].exec(["test", "-e", "/tmp/changed"]).returncode != 0
 
 

@@ -89,7 +89,7 @@ def test_a_module_of_any_kind(spark: Spark, image: str, tmp_path: Path, how: str
     output = " ".join(run.log.read_text("utf-8").split())
     for name in KINDS:
         # As the Spark says it, and the controller once it knows.
-        assert re.search(f"REFUSED {name}: [^.]*spark-1: this run was not heard of for a while", output), (name, output)
+        assert re.search(f"REFUSED {name}: [^.]*spark-1: this run lost its lease", output), (name, output)
 
 
 def is_proven(deployed: Deployed, draft_length: int) -> None:

@@ -75,7 +75,7 @@ def test_it_does_not_replace_what_another_one_has_proven(spark: Spark, deployed:
     output = run.log.read_text("utf-8")
     # The task itself says it, so its module was on its way, and the Spark refused it.
     late = " ".join(output.rpartition(f": {CONTAINER}] ")[2].partition("\nTASK ")[0].split())
-    assert "FAILED! => changed: false msg: 'spark-1: this run was not heard of for a while" in late, output
+    assert "FAILED! => changed: false msg: 'spark-1: this run lost its lease" in late, output
     assert deployed.inspect()["Id"] == before
     assert containers(spark) == {SLOT: (True, "unless-stopped")}
     assert (deployed.record()["draft_length"], deployed.options()["speculative_config"]["max_draft_len"]) == (1, 1)

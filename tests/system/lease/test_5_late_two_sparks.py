@@ -64,7 +64,7 @@ def refused(run: Background, task: str, *hosts: str) -> None:
     output = run.log.read_text("utf-8")
     late = " ".join(output.rpartition(f": {task}] ")[2].partition("\nTASK ")[0].split())
     for host in hosts:
-        told = f"fatal: [{host}]: FAILED! => changed: false msg: '{host}: this run was not heard of for a while"
+        told = f"fatal: [{host}]: FAILED! => changed: false msg: '{host}: this run lost its lease"
         assert told in late, output
 
 

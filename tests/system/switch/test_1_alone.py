@@ -99,7 +99,7 @@ def test_docker_restarted_in_between(spark: Spark, deployed: Deployed, tmp_path:
         assert run.process.wait(timeout=600) != 0
     # Docker has started again what was put aside, which answers in the place of the other one.
     output = " ".join(run.log.read_text("utf-8").split())
-    assert "Docker or the Spark was restarted meanwhile" in output
+    assert "Docker or the Spark restarted" in output
     until(lambda: not aside(spark), 60)
     serves(deployed, PROVEN)
 

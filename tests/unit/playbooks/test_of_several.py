@@ -43,7 +43,7 @@ def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cluster", "said"),
     [
-        ({"nodes": NAMES}, "spark-1: spark-3 could not be started; see the message."),
+        ({"nodes": NAMES}, "spark-1: the container runs and waits, because spark-3 could not be started"),
         ({"nodes": NAMES[:2]}, ""),
         ({}, ""),
     ],

@@ -133,8 +133,7 @@ def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(tmp_pa
     for sentence in (
         f"{tmp_path}/results.json is no report",
         f"The report to compare with, {tmp_path}/none.json, cannot be read (No such file or directory).",
-        f"The report to compare with, {tmp_path}/new.json, is where the new one is written: copy it, and compare with "
-        "the copy.",
+        f"The report to compare with and the new report are the same file, {tmp_path}/new.json.",
         f"html_path and json_path are the same file, {tmp_path}/new/report.html; name two.",
         f"The report {tmp_path}/file/report.json cannot be written (File exists); choose another path.",
         "have schema 7",

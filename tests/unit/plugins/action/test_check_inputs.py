@@ -62,8 +62,8 @@ def test_values_of_another_type_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["-b"], ["-e", "ansible_become=true"], ["-e", "ansible_become=yes"]])
 def test_a_run_that_becomes_root_for_everything(tmp_path: Path, arguments: list[str]) -> None:
     text = refused(tmp_path, *arguments)
-    assert "All tasks would be done as root (-b, or become in the inventory or ansible.cfg)" in text
-    assert "Leave that out: the roles ask for sudo themselves where they need it, and -K is for its password." in text
+    assert "All tasks would run as root (-b, or become in the inventory or ansible.cfg)" in text
+    assert "Remove it: the roles use sudo only where they need it, and -K asks for its password." in text
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_somebody_else_than_root(tmp_path: Path, arguments: list[str]) -> None:
     assert "What needs sudo would be done as other (--become-user, or ansible_become_user" in refused(
         tmp_path, *arguments
     )
-    assert "All tasks would be done as other" in refused(tmp_path, *arguments, "-b")
+    assert "All tasks would run as other" in refused(tmp_path, *arguments, "-b")

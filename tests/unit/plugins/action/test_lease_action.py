@@ -97,9 +97,8 @@ def test_it_is_told_who_has_it_and_what_to_do(minutes: t.Any) -> None:
     result = run(Action(REFUSED, state="held"))
     assert result["failed"]
     assert result["msg"] == (
-        "spark-1: bob@desk has been running two_sparks.yml for 2 min, and a Spark is changed by one run at a time. "
-        "Nothing was changed. Run again when that has ended, or with -e wait_minutes=30 to wait so long for it; "
-        "stop.yml ends it at once."
+        "spark-1: bob@desk has been running two_sparks.yml for 2 min, and only one run at a time can change a Spark. "
+        "Nothing was changed. Run again later, add -e wait_minutes=30 to wait, or end the other run with stop.yml."
     )
     with pytest.raises(AnsibleActionFail) as refusal:
         run(Action(state="awaited", wait_minutes=minutes))

@@ -25,22 +25,22 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "cluster.compare": (
         PLAN,
         {"cluster": {"compare": CLUSTER}, "from_hosts": {"facts": "look", "rails": "rails"}},
-        "'mac_addresses': register it with ",
+        "'mac_addresses'. Register it with ",
     ),
     "placement.disk_space": (
         PLAN,
         {"placement": {"disk_space": {"models": {}}}},
-        "'model_pair_problems': register it with ",
+        "'model_pair_problems'. Register it with ",
     ),
     "cluster.model_copies": (
         PLAN,
         {"cluster": {"model_copies": {"state_directory": "/s"}}, "from_hosts": {"snapshots": "view"}},
-        f"'verified': register it with {SNAPSHOT} on",
+        f"'verified'. Register it with {SNAPSHOT} on",
     ),
     "cluster.keys": (
         PLAN,
         {"cluster": {"keys": TRUST}, "from_hosts": dict.fromkeys(TOLD, "look")},
-        "'key': register it with ",
+        "'key'. Register it with ",
     ),
     "cluster.keys of nobody": (
         PLAN,
@@ -48,19 +48,19 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
             "cluster": {"keys": TRUST},
             "from_hosts": {**dict.fromkeys(TOLD, "seen"), "rails": "rails", "users": "ansible_facts.user_id"},
         },
-        "'user_id': gather it with ansible.builtin.setup on each Spark",
+        "'user_id'. Gather it with ansible.builtin.setup on each Spark",
     ),
     "node_plan.record": (
         PLAN,
         {"node_plan": {"record": BACK}, "from_hosts": {"all_records": "look.records"}},
-        "'previous': register it with ",
+        "'previous'. Register it with ",
     ),
     "node_plan.container": (
         PLAN,
         {"node_plan": {"container": {"script": "/s"}}, "from_hosts": {"specs": "brings"}},
-        f"'node': register it with {PLAN} with node_plan.spec on ",
+        f"'node'. Register it with {PLAN} with node_plan.spec on ",
     ),
-    "reference": (SNAPSHOT, {"from_hosts": {"reference": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
+    "reference": (SNAPSHOT, {"from_hosts": {"reference": "view"}}, f"'repositories'. Register it with {SNAPSHOT} on "),
 }
 
 
@@ -83,5 +83,5 @@ def test_it_is_said_what_is_needed_and_who_gives_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
     for name, (_module, _arguments, begin) in ASKED.items():
-        assert found[name].startswith(f"{name.partition(' ')[0]} needs {begin}"), found
-        assert found[name].endswith("or use playbooks/serve.yml, which does that."), found
+        assert found[name].startswith(f"{name.partition(' ')[0]} needs the variable {begin}"), found
+        assert found[name].endswith("or use playbooks/serve.yml."), found

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 from tests.unit import actions
 
 HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
-TAKEN_OVER = r"^spark-1: bob@desk has been running stop\.yml for 4 s and has the Spark now\."
+TAKEN_OVER = r"^spark-1: another run took over \(bob@desk has been running stop\.yml for 4 s\)\."
 FAILURE = {"result": {"failure": {"result": {"msg": "It died."}, "rollback_text": "It serves again."}}}
 
 CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [

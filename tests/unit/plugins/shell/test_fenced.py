@@ -51,7 +51,7 @@ def test_the_guard_stands_before_what_changes_a_spark() -> None:
     assert (environment, python, option) == ("A=b", "/usr/bin/python3", "-c")
     assert program == run_state.CLIENT
     assert json.loads(question) == {"do": "change", "run": run_state.run_name()}
-    assert json.loads(sentences)["lost"].startswith("spark-1: <words> and has the Spark now.")
+    assert json.loads(sentences)["lost"].startswith("spark-1: another run took over (<words>).")
     assert module == ["/usr/bin/python3.11", "/tmp/a b/AnsiballZ_x.py"]
 
 

@@ -443,7 +443,7 @@ def test_a_run_that_another_one_has_followed_changes_nothing(
     scene.engine.containers[NEW] = container(NEW, f"{SLOT}-standby", scene.state / "mine", "new", "always", False)
     before = scene.engine.seen()
     with pytest.raises(
-        switchover.EngineError, match=r"is gone: bob@desk has been running stop\.yml for \d+ s and has the"
+        switchover.EngineError, match=r"another run took over \(bob@desk has been running stop\.yml for \d+ s"
     ):
         getattr(scene.switch, act)("another")
     assert (scene.engine.seen(), scene.engine.steps, watchers) == (before, [], [])

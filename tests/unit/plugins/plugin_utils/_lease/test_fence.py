@@ -54,7 +54,7 @@ def test_before_what_stops_a_server_the_spark_is_asked_in_any_case() -> None:
     confirmed(ago=1)
     action = Action({"state": "held"}, {"state": "none"})
     require(action, asks=True)
-    with pytest.raises(AnsibleActionFail, match="its lease is gone"):
+    with pytest.raises(AnsibleActionFail, match="this run lost its lease"):
         require(action, asks=True)
 
 
@@ -83,9 +83,9 @@ def test_before_its_renewer_has_had_its_turn_a_run_has_it_for_no_longer(age: flo
     [
         (
             {"state": "lost", "holder": HOLDER},
-            "spark-1: bob@desk has been running stop.yml for 4 s and has the Spark now. So this run changes",
+            r"spark-1: another run took over \(bob@desk has been running stop.yml for 4 s\)\. This run stops:",
         ),
-        ({"state": "none"}, "spark-1: this run was not heard of for a while, and its lease is gone"),
+        ({"state": "none"}, "spark-1: this run lost its lease"),
     ],
 )
 def test_what_was_lost_on_one_spark_stays_lost_for_all(answer: t.Any, why: str) -> None:

@@ -227,8 +227,8 @@ def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
     seen_now = {"docker": gone, "machine": {"memory_available": 1}, "records": {"option_checks": {}}}
     said = recorded(vars(planned()), None, observation=seen_now)
     assert said["msg"].startswith(
-        "spark-1: what answers is not what this run has deployed: Docker or the Spark was restarted meanwhile (Nothing "
-        "listens at /run/docker.sock)."
+        "spark-1: the deployment was not recorded, because its container changed during the run: Docker or the Spark "
+        "restarted (Nothing listens at /run/docker.sock)."
     )
 
 
@@ -238,14 +238,14 @@ def test_what_answered_may_be_another_one() -> None:
     other = {"labels": {**LABELS, CONFIGURATION: "other"}, "name": "dgx-spark-speculative", "state": "running"}
     aside = {**other, "name": "dgx-spark-speculative-standby"}
     for slot, why in (
-        (None, "somebody has removed or replaced the container"),
-        (other, "somebody has removed or replaced the container"),
-        (aside, "Docker or the Spark was restarted"),
+        (None, "a user removed or replaced it"),
+        (other, "a user removed or replaced it"),
+        (aside, "Docker or the Spark restarted"),
         # It is what there is: nobody has started it.
-        ({**aside, "state": "exited"}, "somebody has removed or replaced the container"),
+        ({**aside, "state": "exited"}, "a user removed or replaced it"),
     ):
         said = deployment.changed_during_run({"labels": LABELS}, {**usable, "slot": slot})
-        assert said.startswith(f"what answers is not what this run has deployed: {why} meanwhile")
+        assert said.startswith(f"the deployment was not recorded, because its container changed during the run: {why}")
 
 
 def test_what_serves_is_what_it_takes_the_place_of() -> None:
@@ -403,8 +403,8 @@ def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
     here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
     assert deployment.unreachable_reason(record, here) == ""
     assert deployment.unreachable_reason(record, here[:2]).startswith(
-        "'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
-        " 192.168.101.10 on enP2p1s0f1np1 any more"
+        "cannot roll back to 'mine' (deployed 2026-01-01T00:00:00Z): this Spark no longer has"
+        " 192.168.101.10 on enP2p1s0f1np1."
     )
     # One Spark alone needs no other one.
     assert deployment.unreachable_reason(planned(cluster={}).record(seen(), NOW), []) == ""

@@ -55,27 +55,26 @@ def test_one_that_could_not_be_looked_at() -> None:
         (
             facts(HEAD),
             facts(WORKER, "old"),
-            "a is the head of big, but b is the worker of old. Run the playbook of the one that is to serve; "
-            "stop.yml --limit b gives back the memory there.",
+            "a is the head of big, but b is the worker of old. Run the playbook of the deployment that you want. "
+            "'stop.yml --limit b' frees the memory of b.",
         ),
-        (facts(HEAD), facts(HEAD), "a and b are both the head of a pair, of big and of big."),
+        (facts(HEAD), facts(HEAD), "a and b are both the head: a for big, b for big."),
         (
             facts(HEAD),
             facts({**WORKER, "options": "2"}),
-            "The containers of a and b were made for different images or engine options of big: a run was cut off",
+            "a and b run different images or engine options of big: a run was interrupted",
         ),
         (
             facts(HEAD),
             facts(WORKER, runs=False),
-            "The container of a runs and that of b does not; one cannot serve without the other. start.yml starts",
+            "The container of a runs, but the container of b does not. Neither can serve alone. Run start.yml",
         ),
         (
             facts(deployment="small"),
             facts(WORKER),
-            "b still holds rank 1 of big, but its head a has small for itself. "
-            "Give back its memory with: stop.yml --limit b",
+            "b still runs rank 1 of big, but its head a runs small alone. Free its memory with 'stop.yml --limit b'.",
         ),
-        (ABSENT, facts(WORKER), "b still holds rank 1 of big, but its head a has no container."),
+        (ABSENT, facts(WORKER), "b still runs rank 1 of big, but its head a has no container."),
         (
             facts(HEAD),
             ABSENT,
@@ -85,7 +84,7 @@ def test_one_that_could_not_be_looked_at() -> None:
         (
             facts(HEAD, machine={"driver": "580.95", "kernel": "6.17"}),
             facts(WORKER, machine={"driver": "580.82", "kernel": "6.17"}),
-            "The GPU driver is 580.95 here and 580.82 on b; Sparks that differ may be slow together.",
+            "The GPU driver is 580.95 here and 580.82 on b. Sparks that differ may be slow together.",
         ),
     ],
 )
@@ -117,7 +116,10 @@ def test_three_that_belong_together() -> None:
 
 def test_one_of_three_that_does_not_run() -> None:
     stopped = {"container": {"state": "exited"}}
-    said = "The container of a runs and that of c does not; one cannot serve without the other. start.yml starts all."
+    said = (
+        "The container of a runs, but the container of c does not. Neither can serve alone. Run start.yml, which "
+        "starts all."
+    )
     assert differences(of_three(c=stopped), "a") == [said]
 
 
@@ -125,7 +127,7 @@ def test_one_of_three_that_serves_something_else() -> None:
     other = of_three(c={"cluster": None, "deployment": "small"})
     (said,) = differences(other, "a")
     assert said.startswith(
-        "a is the head of big, but its worker c has small for itself. Run the playbook of big again for all,"
+        "a is the head of big, but its worker c runs small alone. Run the playbook of big again for all,"
     )
     # The other worker is not concerned.
     assert differences(other, "b") == []
@@ -133,4 +135,4 @@ def test_one_of_three_that_serves_something_else() -> None:
 
 def test_a_rank_of_three_whose_head_is_gone() -> None:
     (said,) = differences(of_three(a={**ABSENT}), "c")
-    assert said.startswith("c still holds rank 2 of big, but its head a has no container.")
+    assert said.startswith("c still runs rank 2 of big, but its head a has no container.")

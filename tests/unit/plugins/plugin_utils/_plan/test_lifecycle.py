@@ -28,12 +28,12 @@ PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
             False,
             "host",
             ["a"],
-            "speculative_serve_host is 0.0.0.0, where TensorRT-LLM would answer",
+            "speculative_serve_host is 0.0.0.0: anyone who can reach",
         ),
         # A name may lead anywhere.
-        ("localhost", "local", False, "host", ["a"], "speculative_serve_host is localhost, where TensorRT-LLM would"),
-        ("192.0.2.1", "lan", True, "host", ["a"], "speculative_serve_expose is lan, so the proxy answers other"),
-        (HERE, "local", False, "bridge", ["a", "b"], "trtllm_container_network is bridge, where the containers have"),
+        ("localhost", "local", False, "host", ["a"], "speculative_serve_host is localhost: anyone who can reach"),
+        ("192.0.2.1", "lan", True, "host", ["a"], "speculative_serve_expose is lan, but speculative_serve_host is"),
+        (HERE, "local", False, "bridge", ["a", "b"], "trtllm_container_network is bridge, but"),
     ],
 )
 def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, hosts: list[str], said: str) -> None:
@@ -139,7 +139,7 @@ def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
 )
 def test_why_it_failed_is_said_without_the_name_of_the_host(result: t.Any, why: str) -> None:
     found = lifecycle.failure_facts("a", result, None, "It serves again.", {}, {}, {})
-    assert (found["reason"], found["fallback"], found["rollback_text"]) == (why, None, "Nothing serves now.")
+    assert (found["reason"], found["fallback"], found["rollback_text"]) == (why, None, "No server runs now.")
 
 
 RECORD = {"deployment": "mine"}
@@ -158,7 +158,7 @@ RECORD = {"deployment": "mine"}
 def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool) -> None:
     found = lifecycle.failure_facts("a", {}, RECORD, "It serves again.", slots, {}, {})
     assert (found["fallback"], found["rollback_text"]) == (
-        (RECORD, "It serves again.") if comes_back else (None, "Nothing serves now.")
+        (RECORD, "It serves again.") if comes_back else (None, "No server runs now.")
     )
 
 
@@ -183,13 +183,13 @@ def test_what_a_run_that_was_cut_off_has_made_gives_way_to_what_served_before() 
 def test_what_a_run_ends_with() -> None:
     whys = {"a": "The server died.", "b": "", "c": "The server died."}
     assert lifecycle.failure_message("a", whys, "/state/failed.log", "It serves again.", {}) == (
-        "a: The server died. Its log is kept in /state/failed.log. It serves again."
+        "a: The server died. Its log is in /state/failed.log. It serves again."
     )
     assert lifecycle.failure_message("a", whys, "", "", {"msg": "a: It is gone."}) == (
-        "a: The server died. It has left no log. The previous deployment could not be started again either: It is gone."
+        "a: The server died. It left no log. The previous deployment could not be started again either: It is gone."
     )
     # It is only here because another one could not.
-    assert lifecycle.failure_message("a", whys, "", "", {"msg": ""}).endswith("either: that failed on another Spark.")
+    assert lifecycle.failure_message("a", whys, "", "", {"msg": ""}).endswith("either: it failed on another Spark.")
 
 
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
@@ -249,7 +249,7 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
             "problem"
         ]
 
-    assert gone().startswith("a and the others do not have the same deployment (new and old), as after a run that")
+    assert gone().startswith("a: the Sparks have different deployments (new and old), probably because an earlier run")
     assert gone(b={options: "new"}) == ""
 
 
@@ -267,8 +267,8 @@ def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing:
         "refusal"
     ]
     assert refusal == (
-        f"a: {lost} could not be started; see the message. The container here waits, and serves when "
-        f"{'they are' if ' ' in lost else 'that is'} there."
+        f"a: the container runs and waits, because {lost} could not be started (see the error above). It serves as "
+        f"soon as {'they run' if ' ' in lost else 'that runs'}."
         if lost
         else ""
     )

@@ -42,51 +42,49 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
             [remembers(None)],
             [],
             False,
-            "there is no previous deployment to go back to. One is kept when another deployment, or another "
-            "configuration, takes the place of one that served.",
+            "there is no previous deployment to roll back to. One is recorded when a new deployment replaces a "
+            "verified one.",
         ),
         (
             [remembers(None, damaged=True)],
             [],
             False,
-            "/state/previous.json is damaged, so there is nothing to go back to. Run the playbook of what served "
-            "before, or serve.yml with its recipe.",
+            "cannot roll back: /state/previous.json is damaged. Run serve.yml with the recipe that you want.",
         ),
         (
             [remembers(OF_TWO)],
             [],
             True,
-            "what served before is 'mine' of spark-1 and spark-2, but this run is for spark-1. Nothing was changed. "
-            "Run again without --limit.",
+            "the previous deployment 'mine' runs on spark-1 and spark-2, but this run is for spark-1. Nothing was "
+            "changed. Run again without --limit.",
         ),
         (
             [remembers(PREVIOUS), remembers(OF_TWO)],
             [],
             True,
-            "what served before is 'mine' of this Spark alone, but this run is for spark-1 and spark-2. Nothing was "
-            "changed. Run again with --limit spark-1.",
+            "the previous deployment 'mine' runs on this Spark alone, but this run is for spark-1 and spark-2. Nothing "
+            "was changed. Run again with --limit spark-1.",
         ),
         (
             [remembers(OF_TWO), remembers(OTHER)],
             [],
             True,
-            "the Sparks do not remember the same deployment from before (mine abc and mine def). Nothing was "
-            "changed. Run the playbook of what is to serve, or serve.yml with its recipe.",
+            "the Sparks have different previous deployments (mine abc and mine def), probably because an earlier run "
+            "was interrupted. Nothing was changed. Run serve.yml with the recipe that you want.",
         ),
         (
             [remembers(OF_TWO), remembers(OF_TWO)],
             ["127.0.0.1"],
             True,
-            "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since this Spark does not have 192.168.100.10 on "
-            "enp1s0f1np1 any more, where the others look for it. See that the cable is in and run 'sudo "
-            "netplan apply' there, or run its playbook or serve.yml with its recipe, which looks at the network.",
+            "cannot roll back to 'mine' (deployed 2026-10-04T09:12:44Z): this Spark no longer has 192.168.100.10 on "
+            "enp1s0f1np1. Check the cable and run 'sudo netplan apply', or run serve.yml with its recipe.",
         ),
         (
             [remembers(PREVIOUS, lacks=["a/target"])],
             [],
             False,
-            "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since r:1 and a/target was removed. Nothing was "
-            "changed. Run its playbook or serve.yml with its recipe, which fetches it again.",
+            "cannot roll back to 'mine' (deployed 2026-10-04T09:12:44Z): r:1 and a/target were removed. Nothing was "
+            "changed. Run serve.yml with its recipe, which downloads the files again.",
         ),
     ],
 )
@@ -103,7 +101,7 @@ def test_a_port_that_somebody_else_has_by_now(description: str, stop: str) -> No
     use = {"address": "127.0.0.1", "port": 8000, "holder": "the container web", "description": description}
     docker = {"addresses": [], "image": {}, "ports_in_use": [use]}
     assert refusal("spark-1", {"spark-1": remembers(PREVIOUS)}, "/state", docker) == (
-        "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since port 8000 on 127.0.0.1 is in use by the "
-        f"container web now. Nothing was changed. {stop} Or run its playbook or serve.yml with its recipe, and another "
+        "cannot roll back to 'mine' (deployed 2026-10-04T09:12:44Z): port 8000 on 127.0.0.1 is in use by the "
+        f"container web. Nothing was changed. {stop} Or run serve.yml with its recipe and another "
         "speculative_serve_port."
     )

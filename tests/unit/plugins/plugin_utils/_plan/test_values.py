@@ -80,7 +80,7 @@ def test_what_is_served(kept: t.Any, given: dict[str, t.Any], expected: Served, 
 
 @pytest.mark.parametrize("length", [0, "0"])
 def test_a_method_that_is_to_draft_nothing(length: t.Any) -> None:
-    with pytest.raises(ValueError, match=r"_draft_length is 0, with which eagle3 drafts nothing.*-e speculation=off"):
+    with pytest.raises(ValueError, match=r"_draft_length is 0, but method eagle3 needs 1 or more.*-e speculation=off"):
         merge(RECIPE, {**GIVEN, "draft_length": length})
     assert merge(RECIPE, {**GIVEN, "draft_length": length, "method": "none"})["draft_length"] == 0
 

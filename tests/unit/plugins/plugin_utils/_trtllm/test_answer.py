@@ -94,7 +94,7 @@ def test_a_section_of_ones_own_needs_no_method() -> None:
     section = {"decoding_type": "NGram", "max_draft_len": 4}
     result = run(method=None, options={"speculative_config": section})
     assert (result["method"], result["options"]) == ("raw", {"speculative_config": section})
-    assert "excludes method none" in run(method="none", options={"speculative_config": section})["msg"]
+    assert "conflicts with method none" in run(method="none", options={"speculative_config": section})["msg"]
 
 
 def test_a_known_issue_is_told_with_its_thread() -> None:

@@ -329,12 +329,11 @@ def test_types_without_a_draft_model_need_a_length(decoding_type: str) -> None:
 
 def test_method_and_speculative_config_exclude_each_other() -> None:
     assert errors({"speculative_config": EAGLE}, method="eagle3", draft_model="/m", drafted=1) == [
-        "speculative_config: excludes method eagle3; remove it to draft with the method,"
-        " or leave method out to draft as it says"
+        "speculative_config: conflicts with method eagle3. Remove it to use the method, or remove method to use it"
     ]
     assert errors({"speculative_config": EAGLE}, method="none") == [
-        "speculative_config: excludes method none; remove it to serve without drafts,"
-        " or leave method out to draft as it says"
+        "speculative_config: conflicts with method none. Remove it to serve without speculation, or "
+        "remove method to use it"
     ]
     assert errors({"speculative_config": None}, method="none") == []
 
