@@ -170,7 +170,7 @@ def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> d
 
 
 def earlier_report(path: str | None, document: Path) -> documents.Report | None:
-    """The report to compare with, if one is wanted."""
+    """Return the report to compare with, if one is wanted."""
     if not path:
         return None
     earlier = Path.cwd() / path
@@ -184,7 +184,7 @@ def earlier_report(path: str | None, document: Path) -> documents.Report | None:
 
 
 def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
-    """The report of what was measured."""
+    """Return the report of what was measured."""
     record, plan, machine, results = (inputs[name] for name in ("record", "plan", "machine", "results"))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     try:

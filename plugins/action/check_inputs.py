@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
             )
 
     def _known_inputs(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
-        """The values of those inputs that have one by now, and not only when it is known what is served."""
+        """Return the values of those inputs that have one by now, and not only when it is known what is served."""
         values = {}
         for name in names:
             with contextlib.suppress(KeyError, AnsibleTemplateError):

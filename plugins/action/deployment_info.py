@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
 
 
 def log_lines(host: str, log: t.Mapping[str, t.Any]) -> list[str]:
-    """The last lines of a log, below where they are from."""
+    """Return the last lines of a log, below where they are from."""
     part = f", the last {len(log['lines'])} lines" if log["truncated"] else ""
     heading = [f"{host}: {log['path'] or 'no log'}{part}", log["detail"]]
     return [line for line in heading if line] + list(log["lines"])

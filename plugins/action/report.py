@@ -111,7 +111,10 @@ class ActionModule(ActionBase):
         return {"changed": False, "lines": lines, "problems": problems, **failed}
 
     def _status(self, host: str, variables: dict[str, t.Any], statuses: dict[str, t.Any]) -> list[str]:
-        """The table of one Spark, whose advice goes by what all of them do; of those, one may not have been reached."""
+        """Return the table of one Spark, whose advice depends on what all Sparks do.
+
+        One may not have been reached.
+        """
         seen = {name: status.status_of(facts) for name, facts in statuses.items() if "disk" in (facts or {})}
         inventory = (variables.get("groups") or {}).get("sparks") or ()
         around, reach = advice.Around(tuple(inventory), seen), access.reach_of(self, variables)

@@ -18,7 +18,7 @@ MARK = "dgx-spark-speculative-gpu:"
 
 
 def program_problem(text: str) -> str:
-    """The problem that the program in the container names, or the whole text if it did not get that far."""
+    """Return the problem that the program in the container names, or the whole text if it did not get that far."""
     lines = [line[len(MARK) :] for line in text.splitlines() if line.startswith(MARK)]
     with contextlib.suppress(IndexError, ValueError, KeyError):
         return str(json.JSONDecoder().raw_decode(lines[-1])[0]["problem"])

@@ -11,7 +11,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models impo
 
 
 def amount(count: t.Any) -> str:
-    """A number of bytes in words, in powers of ten."""
+    """Return a number of bytes in words, in powers of ten."""
     try:
         return cache.amount(float(count))
     except (TypeError, ValueError) as error:

@@ -65,7 +65,7 @@ def in_file(environment: t.Mapping[str, str]) -> str:
 
 
 def token(given: t.Iterable[str], environment: t.Mapping[str, str]) -> str:
-    """The token from the first place that has one."""
+    """Return the token from the first place that has one."""
     for said in (*given, environment.get("HF_TOKEN", "")):
         if said.strip():
             return said.strip()

@@ -549,7 +549,7 @@ class CompletionsProbe:
         self.module.exit_json(**result)
 
     def failure(self, look: Observation, verdict: completions.Verdict) -> str | None:
-        """The sentence to fail with, if the caller wants that."""
+        """Return the sentence to fail with, if the caller wants that."""
         fail_on = self.params["fail_on"]
         if verdict.state == "loading":
             if "loading" in fail_on:

@@ -253,7 +253,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 
 
 def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:
-    """The evidence without secrets in what is quoted from it."""
+    """Return the evidence without secrets in what is quoted from it."""
     texts = (
         "failure",
         "docker_detail",

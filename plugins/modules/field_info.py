@@ -62,7 +62,7 @@ ROOT = Path("/")
 
 
 def loading(samples: t.Sequence[t.Sequence[float]]) -> Sensor:
-    """The row of what was watched before."""
+    """Return the row of what was watched before."""
 
     def read(_world: World) -> list[list[float]]:
         if not samples:

@@ -55,7 +55,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 
 
 def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
-    """The records that are there and do not say what they use: without them everything would look unused."""
+    """Return the records that are there and do not say what they use: without them everything would look unused."""
     directory = deployment_directory(state, labels)
     if directory:
         paths = [directory / "record.json"]
@@ -79,7 +79,7 @@ def is_there(path: Path) -> bool:
 
 
 def named(prune: Prune, models: t.Any, also: t.Iterable[str]) -> list[Removal]:
-    """The models that somebody names. Raises PruneError for those that are not this collection's."""
+    """Return the models that somebody names. Raises PruneError for those that are not this collection's."""
     known = list(dict.fromkeys([*prune.known(), *also]))
     wanted = known if models == "all" else [models] if isinstance(models, str) else [str(name) for name in models]
     strange = [name for name in wanted if name not in known]

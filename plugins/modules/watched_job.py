@@ -114,7 +114,7 @@ class WatchedJob:
 
     @staticmethod
     def _must_start(state: State, running: bool, key: str) -> bool:
-        """A job that runs goes on, and the good end of the same job is told once. Anything else is started.
+        """Return a job that runs goes on, and the good end of the same job is told once. Anything else is started.
 
         A failure that nobody saw is not told: by now there may be room on the disk, or the network is back.
         """

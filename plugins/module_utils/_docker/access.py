@@ -46,7 +46,7 @@ class Machine:
         return None
 
     def chosen_host(self) -> str:
-        """The Engine that the docker command would use: from the environment, else from the current context."""
+        """Return the Engine that the docker command would use: from the environment, else from the current context."""
         if self.docker_host:
             return self.docker_host
         config = _read_json(self.home / ".docker/config.json")
@@ -159,7 +159,7 @@ def mount_point(path: Path) -> Path | None:
 
 
 def device(path: Path) -> str | None:
-    """The device of the file system that a path lies on, as the kernel numbers it."""
+    """Return the device of the file system that a path lies on, as the kernel numbers it."""
     try:
         number = path.stat().st_dev
     except OSError:
@@ -201,7 +201,7 @@ def up_for(status: str | None) -> str | None:
 
 
 def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None) -> dict[str, t.Any]:
-    """A running container in few words."""
+    """Return a running container in few words."""
     state = (inspected or {}).get("State") or {}
     names = listed.get("Names") or [listed["Id"][:12]]
     return {

@@ -147,7 +147,7 @@ class Registry:
         return f"{urlsplit(self._base_url).netloc}/{self._repository}"
 
     def manifest(self, version: str) -> tuple[str, dict[str, t.Any]] | None:
-        """The digest and the content of a manifest or an index of manifests; None when there is none."""
+        """Return the digest and the content of a manifest or an index of manifests; None when there is none."""
         path = f"/v2/{self._repository}/manifests/{quote(version, safe=':')}"
         response = self._get(path, ", ".join(INDEX_TYPES + MANIFEST_TYPES))
         if response.status == 404:
@@ -157,7 +157,7 @@ class Registry:
         return digest, content
 
     def configuration(self, digest: str) -> dict[str, t.Any]:
-        """An image's configuration, some kilobytes that say what the image is made for."""
+        """Return an image's configuration, some kilobytes that say what the image is made for."""
         response = self._get(f"/v2/{self._repository}/blobs/{quote(digest, safe=':')}", "*/*")
         return self._content(response, "the configuration of an image")
 
@@ -248,7 +248,7 @@ def is_for(name: str, wanted: str) -> bool:
 
 
 def pick(index: dict[str, t.Any], wanted: str) -> str | None:
-    """The digest of a platform's manifest."""
+    """Return the digest of a platform's manifest."""
     for entry in index.get("manifests") or []:
         if is_for(platform_name(entry.get("platform") or {}), wanted):
             return str(entry["digest"])

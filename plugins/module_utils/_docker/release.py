@@ -20,14 +20,14 @@ Range = t.Sequence[t.Optional[str]]
 
 
 def release_of(text: str) -> str:
-    """The release in a release or an image reference: the tag, without registry, repository and digest."""
+    """Return the release in a release or an image reference: the tag, without registry, repository and digest."""
     name = text.strip().partition("@")[0]
     last = name.rpartition("/")[2]
     return last.rpartition(":")[2] if ":" in last else last
 
 
 def version_of(release: str) -> Version | None:
-    """A release as something to compare; a final release comes after its candidates."""
+    """Return a release as something to compare; a final release comes after its candidates."""
     match = RELEASE.fullmatch(release)
     if match is None:
         return None
@@ -47,5 +47,5 @@ def within(version: Version, first: str | None, last: str | None) -> bool:
 
 
 def range_of(version: Version, ranges: t.Sequence[Range]) -> Range | None:
-    """The range that a version lies in; of several, the one that begins last in their order."""
+    """Return the range that a version lies in; of several, the one that begins last in their order."""
     return next((found for found in reversed(ranges) if within(version, *found)), None)

@@ -33,7 +33,7 @@ def _aligned(length: int) -> int:
 
 
 def _messages(data: bytes) -> t.Iterator[tuple[int, bytes]]:
-    """The netlink messages of a datagram, each with its kind."""
+    """Yield the netlink messages of a datagram, each with its kind."""
     while len(data) >= _HEADER.size:
         length, kind, _flags, _sequence, _sender = _HEADER.unpack_from(data)
         if length < _HEADER.size:
@@ -52,7 +52,10 @@ def _attributes(data: bytes) -> t.Iterator[tuple[int, bytes]]:
 
 
 def parse(data: bytes) -> tuple[dict[int, int], bool]:
-    """The inodes of the sockets in a datagram, each with its control group's id, and whether it was the last one."""
+    """Return the inodes of the sockets in a datagram, each with its control group's id.
+
+    Return also whether it was the last datagram.
+    """
     result: dict[int, int] = {}
     for kind, body in _messages(data):
         if kind in (_ERROR, _DONE):
@@ -80,7 +83,10 @@ def _ask(family: int) -> dict[int, int]:
 
 
 def listening_cgroups() -> dict[int, int]:
-    """The inodes of the listening TCP sockets, each with its control group's id; what the kernel keeps is missing."""
+    """Return the inodes of the listening TCP sockets, each with its control group's id.
+
+    Sockets that the kernel keeps to itself are missing.
+    """
     result: dict[int, int] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, AttributeError):

@@ -39,7 +39,7 @@ class Listener:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The kernel prints addresses as 32-bit words in the machine's byte order, which is little-endian."""
+    """Return the kernel prints addresses as 32-bit words in the machine's byte order, which is little-endian."""
     raw = bytes.fromhex(text)
     address = ipaddress.ip_address(b"".join(raw[i : i + 4][::-1] for i in range(0, len(raw), 4)))
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
@@ -48,7 +48,7 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def parse_listeners(table: str) -> list[Listener]:
-    """The listening sockets of /proc/net/tcp or tcp6."""
+    """Return the listening sockets of /proc/net/tcp or tcp6."""
     listeners = []
     for line in table.splitlines()[1:]:
         fields = line.split()
@@ -92,7 +92,7 @@ def is_here(address: str) -> bool:
 
 
 def addresses_of(machine: Machine) -> list[str]:
-    """The addresses that a server on this host can listen on, but for those that only hold on one link."""
+    """Return the addresses that a server on this host can listen on, but for those that only hold on one link."""
     trie = table = ""
     with contextlib.suppress(OSError):
         trie = (machine.root / "proc/net/fib_trie").read_text()
@@ -107,7 +107,7 @@ def addresses_of(machine: Machine) -> list[str]:
 
 
 def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
-    """The processes that hold sockets, by inode, as far as their files may be looked at."""
+    """Return the processes that hold sockets, by inode, as far as their files may be looked at."""
     result: dict[int, int] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for process in (machine.root / "proc").iterdir() if wanted else ():
@@ -131,7 +131,7 @@ class ControlGroup:
 
 
 def control_group(machine: Machine, pid: int | None) -> ControlGroup:
-    """A process without a control group of its own has none here: what is counted there is not its own."""
+    """Return a process without a control group of its own has none here: what is counted there is not its own."""
     memory = None
     ids: frozenset[int] = frozenset()
     text = ""
@@ -158,7 +158,7 @@ def _inodes(folder: Path) -> t.Iterator[int]:
 
 
 def anonymous_bytes(group: ControlGroup) -> int | None:
-    """The memory of a control group that is no cache: what would be free without it."""
+    """Return the memory of a control group that is no cache: what would be free without it."""
     text = ""
     with contextlib.suppress(OSError):
         text = (group.memory / "memory.stat").read_text() if group.memory else ""
@@ -169,7 +169,7 @@ def anonymous_bytes(group: ControlGroup) -> int | None:
 
 
 def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]]) -> str | None:
-    """The container that a process of the host belongs to."""
+    """Return the container that a process of the host belongs to."""
     try:
         cgroups = (machine.root / "proc" / str(pid) / "cgroup").read_text()
     except OSError:
@@ -179,7 +179,7 @@ def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]])
 
 
 def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) -> str | None:
-    """The container whose published port is in the way."""
+    """Return the container whose published port is in the way."""
     for container in containers:
         for published in container["ports"]:
             same = published["port"] == port and published["protocol"] == "tcp"
@@ -202,7 +202,7 @@ def holder(use: dict[str, t.Any]) -> str:
 
 
 def host_groups(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, frozenset[int]]:
-    """The containers in the host's network, with the ids of their control groups as far as they are known."""
+    """Return the containers in the host's network, with the ids of their control groups as far as they are known."""
     host = [container for container in containers if container["network_mode"] == "host"]
     return {str(one["name"]): control_group(machine, one.get("pid")).ids for one in host}
 
@@ -210,7 +210,7 @@ def host_groups(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[st
 def container_of_sockets(
     machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]
 ) -> dict[int, str]:
-    """The containers in the host's network that listen, by the inode of the socket."""
+    """Return the containers in the host's network that listen, by the inode of the socket."""
     groups = {number: name for name, ids in host_groups(machine, containers).items() for number in ids}
     cgroups = machine.sockets() if groups else {}
     known = {
@@ -226,7 +226,7 @@ def container_of_sockets(
 
 
 def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]) -> list[str]:
-    """The containers that may hold a socket of which only root sees whose it is.
+    """Return the containers that may hold a socket of which only root sees whose it is.
 
     None whose control group is known and is another one than the socket's.
     """
@@ -238,7 +238,7 @@ def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners:
 
 
 def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, list[int]]:
-    """The TCP ports on which each container in the host's network is known to listen."""
+    """Return the TCP ports on which each container in the host's network is known to listen."""
     listeners = listeners_of(machine)
     owners = container_of_sockets(machine, containers, listeners)
     return {
@@ -287,7 +287,7 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
 def gpu_process(
     machine: Machine, containers: list[dict[str, t.Any]], process: GpuProcess, own_user: str
 ) -> dict[str, t.Any]:
-    """A process on the GPU, with what the machine's files tell of it."""
+    """Return a process on the GPU, with what the machine's files tell of it."""
     folder = machine.root / "proc" / str(process.pid)
     name, user = process.name, None
     with contextlib.suppress(OSError):
@@ -306,7 +306,7 @@ def gpu_process(
 def held_bytes(
     machine: Machine, container: dict[str, t.Any], processes: t.Sequence[dict[str, t.Any]] | None
 ) -> int | None:
-    """The memory that a container keeps from others: what its processes have on the GPU, which no control group
+    """Return the memory that a container keeps from others: what its processes have on the GPU, which no control group
     counts, and what its control group counts. None where neither is known."""
     on_gpu = [process["bytes"] for process in processes or () if process["container"] == container["name"]]
     sizes = [size for size in on_gpu if size is not None]
@@ -358,7 +358,7 @@ def _and(words: t.Sequence[str]) -> str:
 
 
 def describe_container(container: t.Mapping[str, t.Any]) -> str:
-    """A running container in one sentence, for somebody whom it is in the way of."""
+    """Return a running container in one sentence, for somebody whom it is in the way of."""
     ours = any(label.startswith(LABEL) for label in container.get("labels") or {})
     up = container.get("up")
     about = [
@@ -377,7 +377,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
 
 
 def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
-    """A process on the GPU in one sentence."""
+    """Return a process on the GPU in one sentence."""
     whose = f" of user {process['user']}" if process["user"] else ""
     holds = f"holds {readable(process['bytes'])}" if process["bytes"] else "uses the GPU"
     kill = "kill" if process["user"] == own_user else "sudo kill"

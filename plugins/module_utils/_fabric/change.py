@@ -93,7 +93,7 @@ class Network:
         return data if isinstance(data, dict) else None
 
     def pending(self) -> State | None:
-        """The change that is going on."""
+        """Return the change that is going on."""
         state = self.state()
         if state is None or state.get("state") not in PENDING:
             return None
@@ -125,7 +125,7 @@ class Network:
         return text
 
     def own_interfaces(self) -> set[str]:
-        """The interfaces that our file names, or what is being tried in its place."""
+        """Return the interfaces that our file names, or what is being tried in its place."""
         tried = self.trial_file.read_text(encoding="utf-8", errors="replace") if self.trial_file.exists() else ""
         return named_in(text for text in (self.text() or "", tried) if is_ours(text))
 
@@ -164,14 +164,17 @@ class Network:
         return dict(line.split(":", 1) for line in output.splitlines() if ":" in line)
 
     def former(self, name: str) -> str | None:
-        """The profile that an interface has; empty if NetworkManager is to choose one, None if it is to have none."""
+        """Return the profile that an interface has; empty if NetworkManager is to choose one.
+
+        None if it is to have none.
+        """
         said = self.device(name)
         if said.get("GENERAL.CON-UUID"):
             return said["GENERAL.CON-UUID"]
         return None if said.get("GENERAL.AUTOCONNECT") == "no" else ""
 
     def foreign_files(self, name: str, mac: str) -> list[str]:
-        """The netplan files of others that set up this interface."""
+        """Return the netplan files of others that set up this interface."""
         result = []
         for path in netplan_files(self.root):
             if path.name != FILE.name and claims(path.name, path.read_text("utf-8", "replace"), name, mac):
@@ -234,7 +237,7 @@ class Network:
             return code, said or f"exit code {code}"
 
     def wanted_text(self, document: Document) -> str:
-        """The file's text; what was there before us is kept as it was noted first."""
+        """Return the file's text; what was there before us is kept as it was noted first."""
         present = self.effective_text()
         before = before_of(present) if present else {}
         links = self.links()

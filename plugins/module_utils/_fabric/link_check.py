@@ -122,7 +122,7 @@ def check_rails(rails: t.Sequence[Rail]) -> None:
 
 
 def round_trip(output: str) -> float | None:
-    """The time in the answer of ping."""
+    """Return the time in the answer of ping."""
     match = re.search(r"time[=<]([\d.]+) ms", output)
     return float(match.group(1)) if match else None
 
@@ -175,7 +175,7 @@ class LinkCheck:
             return list(pool.map(self._check, self._rails))
 
     def refreshed(self) -> list[Rail]:
-        """The rails with what is known only now that they are up."""
+        """Return the rails with what is known only now that they are up."""
         result = []
         for rail in self._rails:
             port = self._sys / "class/infiniband" / str(rail.get("rdma") or "-") / "ports" / "1"
@@ -210,7 +210,7 @@ class LinkCheck:
         return row
 
     def _retry(self, attempt: t.Callable[[], bool]) -> bool:
-        """An answer that may take a moment: a link that just came up, a neighbour that was never asked."""
+        """Return an answer that may take a moment: a link that just came up, a neighbour that was never asked."""
         while not attempt():
             if time.monotonic() > self._deadline:
                 return False
@@ -378,7 +378,7 @@ class LinkCheck:
         )
 
     def _answers(self, rail: Rail, row: Row) -> Row:
-        """A firewall may let ping in and nothing else."""
+        """Return a firewall may let ping in and nothing else."""
         why: str | None = None
         port = self._port
 

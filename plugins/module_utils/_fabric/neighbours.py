@@ -43,12 +43,12 @@ def frame(mac: bytes, kind: int, payload: bytes) -> bytes:
 
 
 def probe(mac: bytes, address: str) -> bytes:
-    """The question who has an address, from somebody without one."""
+    """Return the question who has an address, from somebody without one."""
     return frame(mac, ARP, _ARP.pack(*_KIND, 1, mac, bytes(4), bytes(6), socket.inet_aton(address)))
 
 
 def claim(packet: bytes) -> tuple[str, str] | None:
-    """The address that a packet shows to be taken, or about to be, and the hardware address of who has it."""
+    """Return the address that a packet shows to be taken, or about to be, and the hardware address of who has it."""
     if len(packet) < 14 + _ARP.size:
         return None
     kind, proto, size, length, _operation, mac, address, _target, wanted = _ARP.unpack_from(packet, 14)

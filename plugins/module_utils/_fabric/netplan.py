@@ -62,7 +62,7 @@ def netplan_files(root: Path) -> list[Path]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a YAML text without comments."""
+    """Return the lines of a YAML text without comments."""
     return [re.sub(r"(^|\s)#.*$", "", line) for line in text.splitlines()]
 
 
@@ -117,7 +117,7 @@ def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_cor
 
 
 def declared_renderer(texts: t.Iterable[str]) -> str | None:
-    """The renderer that files name for the whole host, the last one; one of a single interface stands deeper."""
+    """Return the renderer that files name for the whole host, the last one; one of a single interface stands deeper."""
     result = None
     for text in texts:
         for line in _lines(text):
@@ -148,7 +148,7 @@ def _yaml(value: t.Mapping[str, t.Any], depth: int = 0) -> t.Iterator[str]:
 
 
 def render(document: Document, before: t.Mapping[str, t.Any]) -> str:
-    """The file's text. It carries what was there before, so that it can be put back without any other file."""
+    """Return the file's text. It carries what was there before, so that it can be put back without any other file."""
     comments = [*_EXPLANATION, _BEFORE + json.dumps(before, sort_keys=True)]
     return "\n".join([*comments, *_yaml(document)]) + "\n"
 
@@ -168,7 +168,10 @@ def before_of(text: str) -> dict[str, t.Any]:
 
 
 def document_of(text: str) -> Document:
-    """The interfaces, addresses and renderers in a file of ours, which has only the shape that render() gives it."""
+    """Return the interfaces, addresses and renderers in a file of ours.
+
+    The file must have the shape that render() gives it.
+    """
     entries: dict[str, t.Any] = {}
     name = ""
     for line in _lines(text):
@@ -184,7 +187,7 @@ def document_of(text: str) -> Document:
 
 
 def named_in(texts: t.Iterable[str]) -> set[str]:
-    """The interfaces in files of ours."""
+    """Return the interfaces in files of ours."""
     return {name for text in texts for name in addresses_of(document_of(text))}
 
 
@@ -199,6 +202,6 @@ def generated_for(name: str, file: t.Any) -> bool:
 
 
 def addresses_of(document: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
-    """The addresses in a document, by interface."""
+    """Return the addresses in a document, by interface."""
     interfaces = (document.get("network") or {}).get("ethernets") or {}
     return {name: list(entry.get("addresses") or []) for name, entry in interfaces.items()}

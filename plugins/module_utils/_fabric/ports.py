@@ -76,7 +76,7 @@ def run(command: t.Sequence[str], deadline: float = DEADLINE_S) -> tuple[int, st
 
 
 def read_text(path: Path) -> str | None:
-    """A file of sysfs; None where there is none, or where the kernel has no answer just now."""
+    """Return a file of sysfs; None where there is none, or where the kernel has no answer just now."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -110,7 +110,7 @@ class Function:
 
 
 def pci_address(device: Path) -> str | None:
-    """The PCI address of a device link in sysfs."""
+    """Return the PCI address of a device link in sysfs."""
     name = Path(os.path.realpath(device)).name
     if _PCI.fullmatch(name):
         return name
@@ -149,24 +149,24 @@ def functions(sys: Path) -> list[Function]:
 
 
 def rate_mbps(text: str | None) -> int | None:
-    """The speed in a rate file of an RDMA port, such as '200 Gb/sec (4X HDR)'."""
+    """Return the speed in a rate file of an RDMA port, such as '200 Gb/sec (4X HDR)'."""
     match = re.match(r"\s*(\d+(?:\.\d+)?)\s*Gb/sec", text or "")
     return round(float(match.group(1)) * 1000) if match else None
 
 
 def pcie_speed(text: str | None) -> float | None:
-    """The transfers a second in a file such as '32.0 GT/s PCIe'; a link that is down has no known ones."""
+    """Return the transfers a second in a file such as '32.0 GT/s PCIe'; a link that is down has no known ones."""
     match = re.match(r"\s*(\d+(?:\.\d+)?) GT/s", text or "")
     return float(match.group(1)) if match else None
 
 
 def after_colon(text: str | None) -> str | None:
-    """The word in files such as '4: ACTIVE'."""
+    """Return the word in files such as '4: ACTIVE'."""
     return text.partition(":")[2].strip() or None if text else None
 
 
 def gid_address(gid: str) -> str | None:
-    """The IPv4 address that a GID stands for; None for any other GID."""
+    """Return the IPv4 address that a GID stands for; None for any other GID."""
     try:
         mapped = ipaddress.IPv6Address(gid).ipv4_mapped
     except ValueError:
@@ -175,7 +175,7 @@ def gid_address(gid: str) -> str | None:
 
 
 def gids(port: Path, interface: str) -> list[dict[str, t.Any]]:
-    """The RoCE v2 entries with an IPv4 address in the GID table of an RDMA port: index and address."""
+    """Return the RoCE v2 entries with an IPv4 address in the GID table of an RDMA port: index and address."""
     result = []
     for entry in _children(port / "gids"):
         address = gid_address(read_text(entry) or "")
@@ -191,7 +191,7 @@ def gids(port: Path, interface: str) -> list[dict[str, t.Any]]:
 
 
 def rows(output: str) -> list[dict[str, t.Any]]:
-    """A list as C(ip -json) writes it, which may hold empty objects, or be nothing at all."""
+    """Return a list as C(ip -json) writes it, which may hold empty objects, or be nothing at all."""
     try:
         data = json.loads(output or "[]")
     except ValueError:
@@ -211,7 +211,7 @@ def ask_ip(runner: Run, *arguments: str) -> list[dict[str, t.Any]]:
 
 
 def addresses(row: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The IPv4 addresses in a row of C(ip -json address)."""
+    """Return the IPv4 addresses in a row of C(ip -json address)."""
     result = []
     for info in row.get("addr_info") or []:
         if info.get("family", "inet") == "inet" and info.get("local") and info.get("prefixlen") is not None:
@@ -270,7 +270,7 @@ def management(
     address_rows: t.Iterable[t.Mapping[str, t.Any]],
     peer: tuple[str, str] | None,
 ) -> list[dict[str, str]]:
-    """The interfaces that must not be touched, each with the reason."""
+    """Return the interfaces that must not be touched, each with the reason."""
     result: dict[str, str] = {}
     if peer is not None:
         address, _separator, scope = peer[0].partition("%")
@@ -307,7 +307,7 @@ def in_use(table: str, own: t.Iterable[str]) -> bool:
 
 
 def split_terse(line: str) -> list[str]:
-    """The fields of a line of C(nmcli --terse), in which colons and backslashes are escaped."""
+    """Return the fields of a line of C(nmcli --terse), in which colons and backslashes are escaped."""
     return [re.sub(r"\\(.)", r"\1", field) for field in re.split(r"(?<!\\):", line)]
 
 
@@ -318,7 +318,7 @@ def nm_devices(output: str) -> dict[str, tuple[str, str]]:
 
 
 def nm_files(output: str) -> dict[str, str]:
-    """The file of each active profile by device, from C(nmcli -t -f DEVICE,FILENAME connection show)."""
+    """Return the file of each active profile by device, from C(nmcli -t -f DEVICE,FILENAME connection show)."""
     lines = [split_terse(line) for line in output.splitlines()]
     return {fields[0]: fields[1] for fields in lines if len(fields) == 2 and fields[0]}
 
@@ -522,7 +522,7 @@ class Look:
 
 
 def ports(interfaces: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The ports, each with its twin interfaces: the same place on the bus in different PCI domains."""
+    """Return the ports, each with its twin interfaces: the same place on the bus in different PCI domains."""
     result: dict[str, list[dict[str, t.Any]]] = {}
     for interface in interfaces:
         result.setdefault(interface["pci"].partition(":")[2], []).append(interface)

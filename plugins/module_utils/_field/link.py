@@ -43,7 +43,7 @@ def rails(world: World) -> tuple[int, list[dict[str, t.Any]]]:
 
 
 def by_tcp(program: str) -> t.Callable[[World], list[str]]:
-    """A sensor that runs the program of the role spark_network: the worker receives, the head sends."""
+    """Return a sensor that runs the program of the role spark_network: the worker receives, the head sends."""
 
     def read(world: World) -> list[str]:
         rank, ways = rails(world)
@@ -98,7 +98,7 @@ def by_rdma(world: World) -> list[str]:
 
 
 def sensors(program: str) -> tuple[Sensor, ...]:
-    """The link's sensors, with the program that measures TCP."""
+    """Return the link's sensors, with the program that measures TCP."""
     return (
         Sensor("link_tcp", "Link", "By TCP", by_tcp(program), "the role spark_network's test"),
         Sensor("link_rdma", "Link", "By RDMA", by_rdma, "ib_write_bw"),

@@ -79,7 +79,7 @@ def driver(world: World) -> str:
 
 
 def memory(key: str) -> t.Callable[[World], int]:
-    """A sensor of one line of /proc/meminfo, in bytes."""
+    """Return a sensor of one line of /proc/meminfo, in bytes."""
     return lambda world: parse_meminfo(world.read("/proc/meminfo"))[key]
 
 
@@ -123,7 +123,7 @@ def toolkit(world: World) -> str:
 
 
 def cdi(world: World) -> list[str]:
-    """The files that tell Docker of the GPU by CDI; none is an answer, too."""
+    """Return the files that tell Docker of the GPU by CDI; none is an answer, too."""
     folders = ("/etc/cdi", "/var/run/cdi")
     return [f"{folder}/{path.name}" for folder in folders for path in sorted(world.path(folder).glob("*"))]
 
@@ -140,7 +140,7 @@ def hotplug_state(world: World) -> str:
 
 
 def cards(world: World) -> list[Path]:
-    """The PCI functions of a ConnectX-7."""
+    """Return the PCI functions of a ConnectX-7."""
     devices = sorted(world.path("/sys/bus/pci/devices").glob("*"))
     return [device for device in devices if (read_text(device / "vendor"), read_text(device / "device")) == CONNECTX7]
 
@@ -163,7 +163,7 @@ def card_firmware(world: World) -> list[str]:
 
 
 def interfaces(world: World) -> list[str]:
-    """The ports' interfaces: whether each has a link, how fast, and what its RDMA device says."""
+    """Return the ports' interfaces: whether each has a link, how fast, and what its RDMA device says."""
     result = functions(world.path("/sys"))
     if not result:
         raise NotMeasured("there is no interface of a ConnectX card")

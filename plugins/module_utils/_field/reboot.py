@@ -72,7 +72,7 @@ def at_work(world: World) -> list[str]:
     """What the server is at."""
     trial = leased_trial(world.directory())
     if trial:
-        return [f"a benchmark is at work ({trial['title']}); wait for it, or end it with stop.yml and start.yml"]
+        return [f"a benchmark is running ({trial['title']}); wait for it, or end it with stop.yml and start.yml"]
     # The container looks once a minute: who has left since is no reason.
     busy = world.state().get("verdict") == "busy" and connected(world, urlsplit(world.labels()[f"{LABEL}url"]).port)
     return ["somebody is connected to the server; wait until it is idle"] if busy else []
@@ -172,7 +172,7 @@ def read(inputs: t.Mapping[str, t.Any] | None) -> Reboot | None:
 
 
 def seconds(name: str, made: Reboot | None) -> t.Callable[[World], float]:
-    """A sensor of one of the figures."""
+    """Return a sensor of one of the figures."""
 
     def look(_world: World) -> float:
         if made is None:
@@ -186,7 +186,7 @@ def seconds(name: str, made: Reboot | None) -> t.Callable[[World], float]:
 
 
 def compared(made: Reboot | None, name: str, now: Row) -> t.Callable[[World], list[str]]:
-    """A sensor of a row that was looked at before and is looked at again."""
+    """Return a sensor of a row that was looked at before and is looked at again."""
 
     def look(_world: World) -> list[str]:
         if made is None:
@@ -205,7 +205,7 @@ def words(value: t.Any) -> list[str]:
 
 
 def sensors(made: Reboot | None, rows: t.Sequence[Row]) -> tuple[Sensor, ...]:
-    """The rows of a reboot, from what is found now."""
+    """Return the rows of a reboot, from what is found now."""
     now = {row["id"]: row for row in rows}
     pairs = (
         ("link_tcp", "Link by TCP", "the role spark_network's test"),

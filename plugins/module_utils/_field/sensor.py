@@ -44,7 +44,7 @@ class World:
         return self.root / name.lstrip("/")
 
     def read(self, name: str) -> str:
-        """A file's text."""
+        """Return a file's text."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace").strip("\0 \n")
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class World:
             raise NotMeasured(f"the Docker Engine cannot be asked ({reason})") from None
 
     def slot(self) -> dict[str, t.Any]:
-        """The container that serves, or has served, as Docker describes it."""
+        """Return the container that serves, or has served, as Docker describes it."""
         result: dict[str, t.Any] | None = self._asked(lambda engine: engine.slot(self.container))
         if result is None:
             raise NotMeasured("nothing is deployed here; deploy something, and check again")

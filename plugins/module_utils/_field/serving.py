@@ -84,7 +84,7 @@ def engine_options(world: World) -> dict[str, t.Any]:
 
 
 def log(world: World) -> list[str]:
-    """The lines of the run that serves."""
+    """Return the lines of the run that serves."""
     path = world.directory() / "state" / "server.log"
     try:
         return last_run(read_end(path, LOG_BYTES)[0].split("\n"))
@@ -100,7 +100,7 @@ def kv_planned(world: World) -> int:
 
 
 def kv_made(world: World) -> str:
-    """The KV cache that the engine made, by its log, beside what was planned."""
+    """Return the KV cache that the engine made, by its log, beside what was planned."""
     lines = log(world)
     estimated = max((number for number, line in enumerate(lines) if KV_ESTIMATED in line), default=None)
     made = [match for line in lines[estimated or 0 :] if (match := KV_MADE.search(line))]
@@ -122,7 +122,7 @@ def loading_time(world: World) -> float:
 
 
 def plan(world: World) -> list[str]:
-    """The memory plan's rows."""
+    """Return the memory plan's rows."""
     rows = world.record().get("plan") or []
     if not rows:
         raise NotMeasured("no plan was recorded")
@@ -150,7 +150,7 @@ def network(world: World) -> str:
 
 
 def measurement(key: str) -> t.Callable[[World], float]:
-    """A sensor of what was measured when the deployment was seen to answer."""
+    """Return a sensor of what was measured when the deployment was seen to answer."""
 
     def read(world: World) -> float:
         value = (world.record().get("measurements") or {}).get(key)
@@ -176,7 +176,7 @@ def page(world: World, path: str) -> tuple[int, str]:
 
 
 def figures(world: World) -> list[str]:
-    """The names of the figures that the server counts; an empty list is an answer."""
+    """Return the names of the figures that the server counts; an empty list is an answer."""
     status, text = page(world, "/prometheus/metrics")
     if status != 200:
         raise NotMeasured(f"/prometheus/metrics answers with {status}; it needs return_perf_metrics: true")

@@ -119,7 +119,10 @@ class Endpoint:
     def status(
         self, method: str, path: str, key: str | None = None, body: t.Any = None, seconds: float = 30
     ) -> tuple[int | None, bytes]:
-        """The status of one request and the beginning of its body; no status where the connection broke or ended."""
+        """Return the status of one request and the beginning of its body.
+
+        The status is None if the connection broke or ended.
+        """
         try:
             with self._asked(method, path, key, body, seconds) as response:
                 return response.status, response.read(_MOST_BYTES)
@@ -127,7 +130,7 @@ class Endpoint:
             return None, b""
 
     def arrivals(self, path: str, key: str, body: t.Any, seconds: float) -> tuple[int, list[float], bool]:
-        """The status of a stream, when its pieces came, and whether it ended as a stream ends."""
+        """Return the status of a stream, when its pieces came, and whether it ended as a stream ends."""
         times: list[float] = []
         text = b""
         with self._asked("POST", path, key, body, seconds) as response:
@@ -224,7 +227,7 @@ class Check:
 
 
 def model_of(body: bytes) -> str | None:
-    """The first model in a list of models."""
+    """Return the first model in a list of models."""
     with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
         return str(json.loads(body)["data"][0]["id"])
     return None
@@ -240,7 +243,7 @@ def remedy(wrong: t.Sequence[Row]) -> str:
 
 
 def table(rows: t.Sequence[Row]) -> list[str]:
-    """The rows for people."""
+    """Return the rows for people."""
     lines = [("request", "expected", "got")] + [(row.request, row.expected, row.got) for row in rows]
     first, second = (max(len(line[n]) for line in lines) for n in (0, 1))
     return [f"{a:<{first}}  {b:<{second}}  {c}".rstrip() for a, b, c in lines]

@@ -64,7 +64,7 @@ def name_problem(name: str) -> str | None:
 
 
 def accepted_text(keys: t.Mapping[str, str]) -> str:
-    """The matcher that Caddy imports: a request that brings one of the keys."""
+    """Return the matcher that Caddy imports: a request that brings one of the keys."""
     lines = [f'\theader Authorization "Bearer {keys[name]}"' for name in sorted(keys)]
     # A matcher without a line would match every request.
     return "\n".join(["@keyed {", *(lines or ["\texpression false"]), "}", ""])
@@ -183,7 +183,7 @@ class Keys:
             raise self._unreadable(self._directory, e) from e
 
     def _read(self, owners: t.Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """The keys, and the names of those that others may read, too."""
+        """Return the keys, and the names of those that others may read, too."""
         keys: dict[str, str] = {}
         loose: list[str] = []
         problems: list[str] = []

@@ -71,7 +71,7 @@ class ProxySpec(t.NamedTuple):
 
 
 def read_addresses(text: str) -> dict[str, list[str]]:
-    """The lasting addresses of each interface, out of the answer of 'ip -json address'."""
+    """Return the lasting addresses of each interface, out of the answer of 'ip -json address'."""
     result: dict[str, list[str]] = {}
     for interface in json.loads(text):
         for info in interface.get("addr_info") or []:
@@ -103,7 +103,7 @@ def is_address(text: str) -> bool:
 
 
 def in_url(host: str) -> str:
-    """A host as a URL has it."""
+    """Return a host as a URL has it."""
     return f"[{host}]" if ":" in host else host
 
 

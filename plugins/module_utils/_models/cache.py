@@ -76,12 +76,12 @@ def amount(size: float) -> str:
 
 
 def repository_name(folder: str) -> str:
-    """The model whose directory in the cache has this name."""
+    """Return the model whose directory in the cache has this name."""
     return folder[len(PREFIX) :].replace("--", "/", 1)
 
 
 def model_directories(cache: Path) -> list[Path]:
-    """The models' own directories; a link to elsewhere is not one."""
+    """Return the models' own directories; a link to elsewhere is not one."""
     try:
         entries = sorted(cache.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +90,7 @@ def model_directories(cache: Path) -> list[Path]:
 
 
 def pointers(directory: Path) -> list[Pointer]:
-    """The files of all snapshots of a model. No linked directory is entered."""
+    """Return the files of all snapshots of a model. No linked directory is entered."""
     snapshots, blobs = directory / "snapshots", directory / "blobs"
     result: list[Pointer] = []
     if snapshots.is_symlink():
@@ -112,7 +112,7 @@ def _pointer(path: Path, name: str, blobs: Path) -> Pointer:
 
 
 def group_of(name: str) -> str:
-    """The first part of a file's name: a directory such as original/, or the file itself."""
+    """Return the first part of a file's name: a directory such as original/, or the file itself."""
     first, slash, _rest = name.partition("/")
     return first + slash
 
@@ -153,13 +153,13 @@ def patterns_of(receipt: t.Mapping[str, t.Any] | None, name: str, wanted: t.Iter
 
 
 def receipt_here(cache: Path, receipts: Path, name: str) -> dict[str, t.Any] | None:
-    """A model's receipt if it speaks of this cache: receipts of another one must not decide what goes here."""
+    """Return a model's receipt if it speaks of this cache: receipts of another one must not decide what goes here."""
     receipt = read_receipt(receipts, name)
     return receipt if receipt and CachedRepository(cache, name).snapshot(receipt["commit"]).is_dir() else None
 
 
 def parts(directory: Path) -> tuple[Piece, ...]:
-    """The incomplete downloads of a model."""
+    """Return the incomplete downloads of a model."""
     blobs = directory / "blobs"
     if blobs.is_symlink():
         return ()
@@ -192,7 +192,7 @@ def cached_models(
 
 
 def model_result(model: CachedModel) -> dict[str, t.Any]:
-    """A model as a module returns it."""
+    """Return a model as a module returns it."""
     return dataclasses.asdict(model)
 
 
@@ -281,7 +281,7 @@ class Prune:
         return any(path.exists() or path.is_symlink() for path in places)
 
     def known(self) -> list[str]:
-        """The models that have a receipt, whether anything else is there of them or not."""
+        """Return the models that have a receipt, whether anything else is there of them or not."""
         return sorted(repository_name(path.stem) for path in self.receipts.glob("models--*.json"))
 
     def named(self, name: str) -> Removal:

@@ -107,7 +107,7 @@ def _is_closed(path: Path, user: int) -> bool:
 
 
 def first_foreign(top: Path, user: int) -> Path | None:
-    """The directory itself or the first thing in it that a download must write and cannot."""
+    """Return the directory itself or the first thing in it that a download must write and cannot."""
     if top.is_symlink() or not top.is_dir():
         return None
     for parent, _directories, names in os.walk(top):
@@ -121,7 +121,7 @@ def first_foreign(top: Path, user: int) -> Path | None:
 
 
 def token_files(cache: Path) -> list[str]:
-    """The files with tokens that lie beside a cache. They are not opened."""
+    """Return the files with tokens that lie beside a cache. They are not opened."""
     return [str(cache.parent / name) for name in TOKEN_FILES if (cache.parent / name).is_file()]
 
 

@@ -44,7 +44,7 @@ class CacheInspector:
         self.wanted = [ModelSpec.of(item) for item in params["repositories"]]
 
     def in_use(self) -> dict[str, set[str]]:
-        """The models of every deployment that ever served, each with its commits."""
+        """Return the models of every deployment that ever served, each with its commits."""
         used: dict[str, set[str]] = {}
         for record in (*deployments(self.state).values(), previous(self.state)):
             for name, commit in models_of(record).items():
@@ -52,7 +52,7 @@ class CacheInspector:
         return used
 
     def directories(self, environment: t.Mapping[str, str | None]) -> tuple[Path, tuple[str, str] | None]:
-        """The cache to look at, and where the environment leads if that is elsewhere."""
+        """Return the cache to look at, and where the environment leads if that is elsewhere."""
         configured = Path(self.params["cache_directory"])
         try:
             named = environment_directory(environment, self.user.pw_dir)

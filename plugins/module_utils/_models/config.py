@@ -40,7 +40,7 @@ class ModelFiles:
         self.directory = directory
 
     def json(self, name: str) -> dict[str, t.Any] | None:
-        """A file's object; None if there is none that can be read."""
+        """Return a file's object; None if there is none that can be read."""
         path = self.directory / name
         try:
             if path.stat().st_size > MOST_BYTES:
@@ -51,7 +51,7 @@ class ModelFiles:
         return data if isinstance(data, dict) else None
 
     def tokenizer(self) -> frozenset[str]:
-        """The sums under which the Hub may know this tokenizer.json: as a large file's, and as git's."""
+        """Return the sums under which the Hub may know this tokenizer.json: as a large file's, and as git's."""
         try:
             data = (self.directory / TOKENIZER).read_bytes()
         except OSError:
@@ -64,7 +64,7 @@ def git_sum(data: bytes) -> str:
 
 
 def weight_files(sizes: t.Mapping[str, int]) -> dict[str, int]:
-    """The files with the weights that the server loads, of all files of a model."""
+    """Return the files with the weights that the server loads, of all files of a model."""
     for ending in WEIGHT_ENDINGS:
         result = {path: size for path, size in sizes.items() if "/" not in path and path.endswith(ending)}
         # A second copy, in the form of the model's maker.
@@ -85,7 +85,7 @@ def facts_of(files: ModelFiles, bytes_of_files: int | None) -> dict[str, t.Any]:
 
 
 def total_size(index: Config) -> int | None:
-    """The bytes of all tensors, as an index of safetensors tells them."""
+    """Return the bytes of all tensors, as an index of safetensors tells them."""
     metadata = index.get("metadata")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     # Some tools write it as a fraction.
@@ -140,7 +140,7 @@ def first_number(config: Config, *keys: str) -> int | None:
 
 
 def eagle_head(config: Config) -> str | None:
-    """The architecture of an EAGLE head: it cannot serve or draft by itself."""
+    """Return the architecture of an EAGLE head: it cannot serve or draft by itself."""
     return next((name for name in architectures(config) if "eagle" in name.lower()), None)
 
 
@@ -166,7 +166,7 @@ def judged_pair(pair: Config, models: t.Mapping[str, ModelFiles]) -> list[str]:
 
 
 def text_config(config: Config) -> Config:
-    """The part about the language model; models that also see or hear keep it in a section of its own."""
+    """Return the part about the language model; models that also see or hear keep it in a section of its own."""
     for key in ("text_config", "llm_config", "language_config"):
         section = config.get(key)
         if isinstance(section, dict):
@@ -196,7 +196,7 @@ def pair_problems(
 
 
 def _needs_hidden_states(draft: Config) -> list[str]:
-    """A head cannot draft by itself: it continues what the target has computed."""
+    """Return a head cannot draft by itself: it continues what the target has computed."""
     eagle = eagle_head(draft)
     return [f"it is an EAGLE head ({eagle}), which takes method eagle3"] if eagle else []
 
@@ -209,7 +209,7 @@ def _vocabulary(target: Config, draft: Config) -> list[str]:
 
 
 def _draft_vocabulary(target: Config, draft: Config) -> list[str]:
-    """A head may draft from a part of the target's vocabulary, but not from more."""
+    """Return a head may draft from a part of the target's vocabulary, but not from more."""
     theirs, ours = number(target, "vocab_size"), number(draft, "draft_vocab_size")
     if theirs is None or ours is None or ours <= theirs:
         return []
@@ -217,7 +217,7 @@ def _draft_vocabulary(target: Config, draft: Config) -> list[str]:
 
 
 def _width(target: Config, draft: Config) -> list[str]:
-    """The head reads the target's hidden states; it names their width where its own is another."""
+    """Return the head reads the target's hidden states; it names their width where its own is another."""
     theirs = number(target, "hidden_size")
     ours = number(draft, "target_hidden_size") or number(draft, "hidden_size")
     if theirs is None or ours is None or theirs == ours:

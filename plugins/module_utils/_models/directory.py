@@ -166,7 +166,7 @@ class ModelDirectory:
         self.pointers = [name for name in self.top if name not in self.unreadable and self._is_pointer(name)]
 
     def problems(self) -> list[str]:
-        """A sentence each."""
+        """Return a sentence each."""
         instead = self._cache() or self._above()
         if instead:
             return [instead]
@@ -318,7 +318,7 @@ class ModelDirectory:
 
 
 def _snapshot(model: Path) -> Path:
-    """A snapshot in a model's part of the cache; a path of the usual form if there is none."""
+    """Return a snapshot in a model's part of the cache; a path of the usual form if there is none."""
     return next((path for path in sorted((model / "snapshots").glob("*")) if path.is_dir()), model / "snapshots/COMMIT")
 
 
@@ -350,7 +350,10 @@ def header_problem(path: Path) -> str:
 
 
 def look_at(directories: t.Iterable[str], draft: str) -> tuple[dict[str, ModelDirectory], list[str]]:
-    """The directories by their names, and everything that stands in the way of serving from them, a sentence each."""
+    """Return the directories by their names, and all problems with them.
+
+    Each problem is a sentence.
+    """
     models: dict[str, ModelDirectory] = {}
     errors = []
     for name in dict.fromkeys(directories):

@@ -61,12 +61,12 @@ class Part:
 
 
 def folder_name(repository: str) -> str:
-    """The directory of a model in the cache."""
+    """Return the directory of a model in the cache."""
     return "models--" + repository.replace("/", "--")
 
 
 def size_of(path: Path) -> int | None:
-    """The size of the file that a path leads to; None if there is none."""
+    """Return the size of the file that a path leads to; None if there is none."""
     try:
         return path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -127,7 +127,7 @@ class CachedRepository:
         return self.directory / "snapshots" / commit
 
     def blob(self, commit: str, path: str, sha256: str | None) -> str:
-        """The name of a file's blob. A cache that was copied without links has none, and gets the checksum's."""
+        """Return the name of a file's blob. A cache that was copied without links has none, and gets the checksum's."""
         pointer = self.snapshot(commit) / path
         name = pointer.readlink().name if pointer.is_symlink() else ""
         return name if BLOB.fullmatch(name) else str(sha256)
@@ -153,7 +153,7 @@ class CachedRepository:
         return sum(own_size(path) for path in walked)
 
     def missing(self, commit: str, files: t.Iterable[RemoteFile]) -> list[RemoteFile]:
-        """The files that the snapshot lacks, or has with another size."""
+        """Return the files that the snapshot lacks, or has with another size."""
         snapshot = self.snapshot(commit)
         return [file for file in files if size_of(snapshot / file.path) != file.size]
 
@@ -197,7 +197,7 @@ def read_receipt(receipts: Path, repository: str) -> Receipt | None:
 
 
 def receipt_commit(receipt: t.Mapping[str, t.Any] | None, revision: str) -> str | None:
-    """The commit that a revision was resolved to when its files were downloaded."""
+    """Return the commit that a revision was resolved to when its files were downloaded."""
     if receipt and (revision in receipt["revisions"] or revision == receipt["commit"]):
         return str(receipt["commit"])
     return None

@@ -117,7 +117,7 @@ def is_wanted(path: str, wanted: ModelSpec) -> bool:
 
 
 def choose_files(wanted: ModelSpec, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
-    """The wanted files; raises HubError for a pattern that can only be a mistake."""
+    """Return the wanted files; raises HubError for a pattern that can only be a mistake."""
     where = f"{endpoint}/{wanted.id}/tree/{wanted.revision}"
     idle = [pattern for pattern in wanted.include if not any(matches_any(file.path, [pattern]) for file in files)]
     if idle:
@@ -160,7 +160,7 @@ class Hub:
         self._objects: dict[tuple[str, str, str], dict[str, t.Any] | None] = {}
 
     def resolve(self, repository: str, revision: str) -> tuple[str, bool]:
-        """The commit of a revision, and whether the repository is gated."""
+        """Return the commit of a revision, and whether the repository is gated."""
         quoted = urllib.parse.quote(revision, safe="")
         data, _link = self._get_json(repository, revision, f"/api/models/{repository}/revision/{quoted}")
         commit = data.get("sha") if isinstance(data, dict) else None
@@ -196,7 +196,7 @@ class Hub:
         raise self._strange()
 
     def small_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
-        """A small file of a commit; None if it is not there, cannot be read or is not small."""
+        """Return a small file of a commit; None if it is not there, cannot be read or is not small."""
         key = (repository, commit, path)
         if key not in self._objects:
             self._objects[key] = self._ask_for_json(repository, commit, path)
@@ -236,7 +236,7 @@ class Hub:
     def _request(
         self, method: str, repository: str, revision: str, path: str, most: int | None = None
     ) -> tuple[bytes, str]:
-        """The body, cut off after so many bytes, and the Link header."""
+        """Return the body, cut off after so many bytes, and the Link header."""
         reason = ""
         for delay in (*self._delays, None):
             try:
@@ -404,7 +404,7 @@ def check_writable(cache: Path, repository: str, take_over: bool = False) -> Non
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path itself or the closest directory above it that exists; links are followed."""
+    """Return the path itself or the closest directory above it that exists; links are followed."""
     path = Path(os.path.realpath(path))
     while not path.exists():
         path = path.parent
@@ -424,7 +424,7 @@ View = dict[str, t.Any]
 
 
 def view_of_receipt(wanted: ModelSpec, cache: Path, receipt: t.Mapping[str, t.Any]) -> View:
-    """A repository whose files are all there and unchanged since they were checked."""
+    """Return a repository whose files are all there and unchanged since they were checked."""
     cached = CachedRepository(cache, wanted.id)
     return {
         **_frame(wanted, cached, receipt["commit"]),
@@ -445,7 +445,7 @@ def view_of_receipt(wanted: ModelSpec, cache: Path, receipt: t.Mapping[str, t.An
 def view_of_hub(
     wanted: ModelSpec, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub, take_over: bool = False
 ) -> View:
-    """A repository as the Hub lists it, compared with the cache."""
+    """Return a repository as the Hub lists it, compared with the cache."""
     commit, gated = hub.resolve(wanted.id, receipt_commit(receipt, wanted.revision) or wanted.revision)
     files = choose_files(wanted, hub.files(wanted.id, commit), hub.endpoint)
     cached = CachedRepository(cache, wanted.id)
@@ -471,7 +471,7 @@ def view_of_hub(
 
 
 def unknown_view(wanted: ModelSpec, cache: Path) -> View:
-    """A repository of which nothing can be said without the Hub."""
+    """Return a repository of which nothing can be said without the Hub."""
     commit = wanted.revision if COMMIT.fullmatch(wanted.revision) else None
     return _frame(wanted, CachedRepository(cache, wanted.id), commit)
 
@@ -566,7 +566,7 @@ class OtherHost(Hub):
         self._views = {view["id"]: view for view in views}
 
     def wanted(self, wanted: ModelSpec) -> ModelSpec:
-        """The same model at the very commit that the other host has."""
+        """Return the same model at the very commit that the other host has."""
         return dataclasses.replace(wanted, revision=self._view(wanted.id)["commit"])
 
     def _view(self, repository: str) -> View:

@@ -74,7 +74,7 @@ Facts = t.Mapping[str, t.Any]
 
 
 def cluster_image(base: str) -> str:
-    """The local name of the image that is made from another one for two Sparks."""
+    """Return the local name of the image that is made from another one for two Sparks."""
     name, _at, digest = base.partition("@")
     _repository, _colon, tag = name.rpartition("/")[2].partition(":")
     return f"{REPOSITORY}:{tag or (digest.replace(':', '-')[:19] if digest else 'latest')}"
@@ -90,7 +90,7 @@ def fingerprint(inspected: Facts) -> str:
 
 
 def image_facts(inspected: Facts | None) -> dict[str, t.Any] | None:
-    """An image in few words."""
+    """Return an image in few words."""
     if inspected is None:
         return None
     labels = (inspected.get("Config") or {}).get("Labels") or {}
@@ -113,7 +113,7 @@ MAGIC = b"openssh-key-v1\0"
 
 
 def _fields(data: bytes) -> t.Iterator[bytes]:
-    """The strings in OpenSSH's binary formats: each has its length before it."""
+    """Yield the strings in OpenSSH's binary formats: each has its length before it."""
     while data:
         end = 4 + int.from_bytes(data[:4], "big")
         if len(data) < end:
@@ -123,7 +123,7 @@ def _fields(data: bytes) -> t.Iterator[bytes]:
 
 
 def read_key_pair(private: str, public: str) -> str | None:
-    """The public half of an ed25519 key pair of which both files are whole and belong together, without a passphrase.
+    """Return the public key of an ed25519 key pair that is complete and has no passphrase.
 
     OpenSSH's PROTOCOL.key: cipher, derivation and its options as strings, the number of keys, then the public and the
     private part as strings; in the latter two equal numbers precede the key's type, its public and its secret half.
@@ -154,7 +154,7 @@ def authorized_key(text: str) -> dict[str, t.Any] | None:
 
 
 def mac_addresses(devices: Path) -> list[str]:
-    """The addresses of the network cards below a directory such as /sys/class/net."""
+    """Return the addresses of the network cards below a directory such as /sys/class/net."""
     result = []
     for device in sorted(devices.glob("*")):
         with contextlib.suppress(OSError):
@@ -165,7 +165,7 @@ def mac_addresses(devices: Path) -> list[str]:
 
 
 def filesystem(path: Path) -> dict[str, t.Any]:
-    """The file system on which something is or will be."""
+    """Return the file system on which something is or will be."""
     there = nearest_existing(path)
     mount = mount_point(there)
     try:
@@ -182,7 +182,7 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
 
 
 def trusted_digest(cluster: Path) -> str:
-    """The same of the files that are there, not as text, which would hide wrong line endings.
+    """Return the same of the files that are there, not as text, which would hide wrong line endings.
 
     Empty, which is no digest, if somebody else's are in their place.
     """
@@ -390,7 +390,7 @@ class ClusterInspector:
             )
 
     def key(self) -> str | None:
-        """The key pair that this Spark needs, if it is whole."""
+        """Return the key pair that this Spark needs, if it is whole."""
         return read_key_pair(read(self.private), read(self.private.with_name(f"{self.private.name}.pub")))
 
     def key_is_open(self) -> bool:

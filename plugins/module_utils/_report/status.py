@@ -188,7 +188,7 @@ class Status:
 
 
 def cluster_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
-    """A pair, and what one half of it sees now, as a module returns them."""
+    """Return a pair, and what one half of it sees now, as a module returns them."""
     cluster = facts.cluster
     if cluster is None:
         return None

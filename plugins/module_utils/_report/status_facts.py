@@ -328,7 +328,7 @@ class StatusInspector(Gatherer):
 
 
 def other_mtus(rails: t.Sequence[Rail], links: t.Sequence[Link]) -> list[dict[str, t.Any]]:
-    """The finding for each interface whose MTU is not the one that the deployment was proven with.
+    """Return the finding for each interface whose MTU is not the one that the deployment was proven with.
 
     A port without a cable has lost that with its address.
     """

@@ -42,7 +42,7 @@ def start_detached(main: t.Callable[[int], None]) -> str:
 
 
 def _detach(main: t.Callable[[int], None], ready: int) -> t.NoReturn:
-    """The forked child: leave the session and hand over to a grandchild that no shell and no ssh waits for."""
+    """Return the forked child: leave the session and hand over to a grandchild that no shell and no ssh waits for."""
     try:
         os.setsid()
         if os.fork() == 0:

@@ -12,7 +12,7 @@ import typing as t
 
 
 def following(by_default: bool) -> dict[str, dict[str, t.Any]]:
-    """The options of dgx_spark.speculative._following, which the action half reads."""
+    """Return the options of dgx_spark.speculative._following, which the action half reads."""
     return {
         "follow": {"type": "bool", "default": by_default},
         "interval": {"type": "float", "default": 10},

@@ -92,7 +92,7 @@ def ask_gpu(command: t.Sequence[str]) -> str:
 
 
 def parse_compute_apps(output: str) -> list[GpuProcess]:
-    """The lines of that query; the size is in MiB, and a name may hold commas."""
+    """Return the lines of that query; the size is in MiB, and a name may hold commas."""
     result = []
     for line in output.splitlines():
         pid, _separator, rest = line.partition(",")

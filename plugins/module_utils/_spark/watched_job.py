@@ -144,7 +144,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log that is not blank."""
+    """Return the last line of a log that is not blank."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
@@ -155,7 +155,7 @@ def last_line(path: Path) -> str:
 
 
 def of_any(state: t.Mapping[str, t.Any]) -> State:
-    """A state as it has to be, from one that another release or a hand may have written."""
+    """Return a state as it has to be, from one that another release or a hand may have written."""
     return {
         name: state[name] if isinstance(state.get(name), kind) else unknown for name, (kind, unknown) in FIELDS.items()
     }
@@ -216,7 +216,10 @@ class Job:
         )
 
     def settled(self) -> tuple[State | None, bool]:
-        """The state and whether the job runs; a job that ends between the two looks is not taken for a dead one."""
+        """Return the state and whether the job runs.
+
+        A job that ends between the two reads counts as ended, not as dead.
+        """
         state = self.read()
         if state is None or self.is_running(state):
             return state, state is not None

@@ -96,7 +96,7 @@ def server_count(sample: Facts) -> float | None:
 
 
 def server_acceptance_length(sample: Facts) -> float | None:
-    """The server's count without the pass that read the prompt."""
+    """Return the server's count without the pass that read the prompt."""
     tokens, average = sample.get("tokens"), sample.get("tokens_per_pass")
     if not tokens or not average:
         return None
@@ -142,7 +142,7 @@ class Point:
         return sum(count > self.drafts + 1 for count in counts) > _MERGED * len(counts)
 
     def by_prompt(self, value: t.Callable[[Facts], float | None]) -> dict[str, float]:
-        """A value of each prompt that has one: its mean over the repetitions."""
+        """Return a value of each prompt that has one: its mean over the repetitions."""
         result: dict[str, list[float]] = {}
         for sample in self.samples:
             known = value(sample)
@@ -203,7 +203,7 @@ def _by_position(point: Point) -> list[float] | None:
 
 
 def _parting(one: str, other: str) -> int:
-    """The first character in which two texts differ."""
+    """Return the first character in which two texts differ."""
     return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
@@ -273,7 +273,7 @@ def _describe(
 
 
 def _best(points: t.Sequence[Facts]) -> Facts:
-    """The fastest; of those that are as fast within 1 % the one with the shortest draft."""
+    """Return the fastest; of those that are as fast within 1 % the one with the shortest draft."""
     fastest = max(point["speedup"]["mean"] for point in points)
     alike = [point for point in points if point["speedup"]["mean"] > fastest * (1 - _ALIKE)]
     return min(alike, key=drafts)
@@ -453,7 +453,7 @@ def findings(
 
 
 def analyse(results: Facts, context: Facts) -> Report:
-    """The report on what sweep.py measured (results.json) and on what (context)."""
+    """Return the report on what sweep.py measured (results.json) and on what (context)."""
     if results.get("schema") != SCHEMA:
         raise BadResultsError(
             f"The benchmark's results have schema {results.get('schema')}, but this release reads {SCHEMA}; run the "

@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
 
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
-    """A hash of what a recipe says of what is served; a choice that is kept is found by it."""
+    """Return a hash of what a recipe says of what is served; a choice that is kept is found by it."""
     # Where its file is and what is told of it change nothing of that.
     said = {key: value for key, value in recipe.items() if key not in ("path", "fallback", "note")}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
@@ -65,7 +65,7 @@ def applicable_choice(
     image: str,
     models: t.Mapping[str, t.Mapping[str, t.Any]],
 ) -> dict[str, t.Any]:
-    """The choice if it was made for just this; empty if not. Models that are not known yet do not count."""
+    """Return the choice if it was made for just this; empty if not. Models that are not known yet do not count."""
     if not choice or choice.get("recipe") != recipe_hash(recipe) or choice.get("image") != image:
         return {}
     now = commits(models)

@@ -71,7 +71,7 @@ class Comparison(t.TypedDict):
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """The later report seen from the earlier one."""
+    """Return the later report seen from the earlier one."""
     old, new = _measured(before), _measured(after)
     differences = list(_differences(before, after))
     return Comparison(

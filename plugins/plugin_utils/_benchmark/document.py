@@ -51,7 +51,7 @@ def tells_something(name: str) -> bool:
 
 
 def registry_of(reference: t.Any) -> str:
-    """The host in an image's reference, if it is one that not everybody knows."""
+    """Return the host in an image's reference, if it is one that not everybody knows."""
     host, slash, _path = str(reference or "").partition("/")
     is_host = bool(slash) and ("." in host or ":" in host or host == "localhost")
     return host if is_host and host not in PUBLIC_REGISTRIES else ""
@@ -81,7 +81,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
 
 
 def redacted(report: t.Mapping[str, t.Any], hosts: t.Iterable[str], users: t.Iterable[str]) -> Report:
-    """The report without tokens, addresses, and names of hosts and users."""
+    """Return the report without tokens, addresses, and names of hosts and users."""
     image = report.get("image") or {}
     named = {part for host in hosts for part in (host, host.partition(".")[0])}
     registries = {registry_of(one) for one in (image.get("reference"), *(image.get("digests") or []))}
@@ -185,7 +185,7 @@ class MisfitError(ValueError):
 
 
 def valid_part(value: t.Any, shape: t.Any) -> t.Any:
-    """A value read from a file, if it is what it should be; what is missing in it is unknown."""
+    """Return a value read from a file, if it is what it should be; what is missing in it is unknown."""
     if isinstance(shape, Optional):
         return None if value is None else valid_part(value, shape.shape)
     if isinstance(shape, dict) and isinstance(value, dict):
@@ -198,7 +198,7 @@ def valid_part(value: t.Any, shape: t.Any) -> t.Any:
 
 
 def read(path: Path) -> Report:
-    """An earlier report of ours; refuses whatever else is there."""
+    """Return an earlier report of ours; refuses whatever else is there."""
     try:
         return t.cast(Report, valid_part(json.loads(path.read_bytes()), SHAPE))
     except OSError as error:

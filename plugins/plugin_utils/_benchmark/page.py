@@ -79,7 +79,7 @@ class Tile(t.NamedTuple):
 
 
 def page(report: Report, before: Report | None = None) -> str:
-    """The whole file. With an earlier report it shows what changed since."""
+    """Return the whole file. With an earlier report it shows what changed since."""
     comparison = compare(before, report) if before is not None else None
     return _template().render(
         report=report,
@@ -163,7 +163,7 @@ def first_difference(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def cost_computed(point: Point) -> str | None:
-    """The break-even acceptance length by what is read from memory, between the best and the worst case."""
+    """Return the break-even acceptance length by what is read from memory, between the best and the worst case."""
     theory = point["theory"] or {}
     best, worst = theory.get("break_even_best"), theory.get("break_even_worst")
     if best is None or worst is None:
@@ -172,7 +172,7 @@ def cost_computed(point: Point) -> str | None:
 
 
 def categories(report: Report) -> list[tuple[str, int]]:
-    """The kinds of prompts and how many there are of each; nothing if all are of one."""
+    """Return the kinds of prompts and how many there are of each; nothing if all are of one."""
     result: dict[str, int] = {}
     for point in points_with(report, "by_category"):
         for name, figures in point["by_category"].items():
@@ -244,7 +244,7 @@ def settings(report: Report) -> t.Iterator[tuple[str, str]]:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """The figures to be seen first: of the best draft length, beside no drafts."""
+    """Return the figures to be seen first: of the best draft length, beside no drafts."""
     best, off = focus(report), measured_without(report)
     if best is None:
         return []

@@ -80,7 +80,7 @@ class Settings:
 
 
 def read_length(value: t.Any) -> int | None:
-    """A draft length as people write it; YAML takes a bare off for false. None if it is none."""
+    """Return a draft length as people write it; YAML takes a bare off for false. None if it is none."""
     value = value.strip() if isinstance(value, str) else value
     if value is False or value in ("off", "0", 0):
         return 0
@@ -98,7 +98,7 @@ def requested_points(inputs: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any
 
 
 def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[SweepPoint]:
-    """The draft lengths in the order in which they are measured; what serves now is always among them."""
+    """Return the draft lengths in the order in which they are measured; what serves now is always among them."""
     if given:
         lengths = [read_length(value) for value in given]
         wrong = [repr(value) for value, length in zip(given, lengths) if length is None]
@@ -133,7 +133,7 @@ def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any])
 
 
 def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], length: int) -> tuple[str, list[str]]:
-    """The engine options with drafts of this length, as the text of a file, and what the server would refuse."""
+    """Return the engine options with drafts of this length, as the text of a file, and what the server would refuse."""
     options = {key: value for key, value in record["options"].items() if key != SECTION}
     if length:
         options[SECTION] = {**section, length_key(section.get("decoding_type")): length}
@@ -171,7 +171,7 @@ def points(
     prompts: t.Sequence[t.Any],
     settings: Settings,
 ) -> list[dict[str, t.Any]]:
-    """The points of the sweep; refuses all that the server would refuse at once."""
+    """Return the points of the sweep; refuses all that the server would refuse at once."""
     section = speculation_of(record, choice)
     result = []
     errors: dict[str, list[int]] = {}
@@ -285,7 +285,7 @@ def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], h
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it."""
+    """Return a time as a person says it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -331,7 +331,7 @@ def announcement(
 
 
 def collection_version(root: Path) -> str | None:
-    """The version of this collection, from a clone or installed; None if neither file says it."""
+    """Return the version of this collection, from a clone or installed; None if neither file says it."""
     for name, place in (("galaxy.yml", ()), ("MANIFEST.json", ("collection_info",))):
         try:
             data = yaml.safe_load((root / name).read_text(encoding="utf-8"))

@@ -130,7 +130,7 @@ def is_available() -> bool:
 
 
 def plots(report: Report, before: Report | None = None) -> list[Plot]:
-    """The plots of a report, or of two in one; one without any figures is left out."""
+    """Return the plots of a report, or of two in one; one without any figures is left out."""
     series = [Series(report, "measured")]
     if before is not None:
         series = [
@@ -155,7 +155,7 @@ def plots(report: Report, before: Report | None = None) -> list[Plot]:
 
 
 def points_with(report: Report, key: str, drafts_only: bool = True) -> list[Point]:
-    """The points that have this, those with drafts or all."""
+    """Return the points that have this, those with drafts or all."""
     points = drafting(report["points"]) if drafts_only else report["points"]
     return [p for p in points if p.get(key)]
 
@@ -165,12 +165,12 @@ def with_acceptance(report: Report) -> list[Point]:
 
 
 def measured_without(report: Report) -> Point | None:
-    """The point without drafts, if it has figures."""
+    """Return the point without drafts, if it has figures."""
     return without_drafts(p for p in report["points"] if not p["error"])
 
 
 def focus(report: Report) -> Point | None:
-    """The point with drafts that is looked at most closely: the verdict's, or else the fastest."""
+    """Return the point with drafts that is looked at most closely: the verdict's, or else the fastest."""
     fast = points_with(report, "tokens_per_second")
     chosen = [point for point in fast if drafts(point) == report["verdict"]["draft_length"]]
     return max(chosen or fast, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
@@ -189,7 +189,7 @@ def pass_cost(point: Point, report: Report) -> float | None:
 
 
 def acceptance_chance(report: Report) -> float | None:
-    """The chance of a draft to be accepted, as fitted to all draft lengths."""
+    """Return the chance of a draft to be accepted, as fitted to all draft lengths."""
     return next((p["theory"]["a"] for p in points_with(report, "theory")), None)
 
 
@@ -199,7 +199,7 @@ def expected_tokens(a: float, drafts: float) -> float:
 
 
 def longest_draft(series: t.Sequence[Series]) -> list[tuple[Series, Point]]:
-    """The longest drafts of each report; in a comparison the longest that both have, if there are any."""
+    """Return the longest drafts of each report; in a comparison the longest that both have, if there are any."""
     lengths = [{drafts(p) for p in points_with(one.report, "by_position")} for one in series]
     chosen = max(set.intersection(*lengths) or set.union(*lengths), default=None)
     return [(one, p) for one in series for p in points_with(one.report, "by_position") if drafts(p) == chosen]
@@ -262,7 +262,7 @@ def _ttft_text(report: Report) -> list[str]:
 
 
 def _timed(point: Point) -> list[t.Mapping[str, t.Any]]:
-    """The prompts of chosen lengths that were answered, by length."""
+    """Return the prompts of chosen lengths that were answered, by length."""
     timed = [length for length in point["lengths"] if length.get("ttft_s") is not None and length.get("prompt_tokens")]
     return sorted(timed, key=lambda one: one["prompt_tokens"])
 
@@ -443,7 +443,7 @@ def _locator(count: int) -> t.Any:
 
 
 def _lengths(series: t.Sequence[Series]) -> list[int]:
-    """The draft lengths of all reports."""
+    """Return the draft lengths of all reports."""
     return sorted({drafts(p) for one in series for p in drafting(one.report["points"])})
 
 
@@ -505,7 +505,10 @@ def _svg(name: str, draw: t.Callable[[Axes, t.Sequence[Series]], None], series: 
 
 
 def for_page(svg: str, name: str) -> str:
-    """An SVG file as part of a page: ids of its own, the page's colours and font, no style that reaches out of it."""
+    """Return an SVG file as part of a page: ids of its own, the page's colours and font.
+
+    No style of it affects the rest of the page.
+    """
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         parent.tag = parent.tag.partition("}")[2]

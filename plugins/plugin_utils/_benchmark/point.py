@@ -37,5 +37,5 @@ def drafting(points: t.Iterable[Point]) -> list[Point]:
 
 
 def without_drafts(points: t.Iterable[Point]) -> Point | None:
-    """The one that the others are compared with, if it was asked for."""
+    """Return the one that the others are compared with, if it was asked for."""
     return next((point for point in points if not drafts(point)), None)

@@ -27,7 +27,10 @@ class Figure(t.TypedDict):
 
 
 def _central(angle: float, degrees: int) -> float:
-    """The chance of |t| < sqrt(degrees) tan(angle): a finite series for whole degrees (Abramowitz, Stegun 26.7)."""
+    """Return the chance of |t| < sqrt(degrees) tan(angle): a finite series for whole degrees.
+
+    Source: Abramowitz, Stegun 26.7.
+    """
     sine, cosine = math.sin(angle), math.cos(angle)
     odd = degrees % 2
     term = total = cosine if odd else 1.0
@@ -40,7 +43,7 @@ def _central(angle: float, degrees: int) -> float:
 
 
 def student_t(probability: float, degrees: int) -> float:
-    """The quantile of Student's t distribution."""
+    """Return the quantile of Student's t distribution."""
     if not 0 < probability < 1 or degrees < 1:
         raise ValueError(f"there is no quantile {probability} of Student's t with {degrees} degrees of freedom")
     if probability < 0.5:
@@ -56,7 +59,7 @@ def student_t(probability: float, degrees: int) -> float:
 
 
 def mean(values: t.Sequence[float]) -> Figure | None:
-    """The mean and its 95 % interval; None without values."""
+    """Return the mean and its 95 % interval; None without values."""
     n = len(values)
     if not n:
         return None

@@ -46,14 +46,14 @@ def clean(text: str) -> str:
 
 
 def digits(value: float | None) -> str:
-    """A number as exact as it is worth, in about three digits."""
+    """Return a number as exact as it is worth, in about three digits."""
     if value is None:
         return UNKNOWN
     return f"{value:.{2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0}f}"
 
 
 def interval(figure: t.Mapping[str, t.Any] | None) -> str:
-    """A figure with its interval, where there is one."""
+    """Return a figure with its interval, where there is one."""
     if figure is None:
         return UNKNOWN
     text = digits(figure["mean"])
@@ -72,7 +72,7 @@ def short(text: str) -> str:
 
 
 def mean(point: Point, key: str) -> float | None:
-    """A point's mean figure; None if it is unknown."""
+    """Return a point's mean figure; None if it is unknown."""
     figure = point.get(key)
     return None if figure is None else figure["mean"]
 
@@ -88,7 +88,7 @@ def is_chosen(point: Point, report: Report) -> bool:
 
 
 def title(report: Report, point: Point) -> str:
-    """The draft length, and why it is looked at."""
+    """Return the draft length, and why it is looked at."""
     remarks = [word for word, holds in (("best", is_chosen(point, report)), ("now", point["serving"])) if holds]
     return label(drafts(point)) + (f" ({', '.join(remarks)})" if remarks else "")
 
@@ -99,7 +99,7 @@ def same_answers(point: Point) -> str:
 
 
 def cells(report: Report, point: Point) -> tuple[str, ...]:
-    """A point in the order of COLUMNS."""
+    """Return a point in the order of COLUMNS."""
     with_drafts = bool(drafts(point))
     return (
         title(report, point),
@@ -135,7 +135,7 @@ def wrap_line(text: str, first: str = "  ", later: str = "  ") -> list[str]:
 
 
 def table(report: Report) -> list[str]:
-    """The points, the verdict, the findings, and what was not measured."""
+    """Return the points, the verdict, the findings, and what was not measured."""
     heading = f"{report['title']} ({report['deployment']}), {report['date']}"
     rows = [
         (title(report, point), f"failed: {point['error']}") if point["error"] else cells(report, point)

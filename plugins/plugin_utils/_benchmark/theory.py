@@ -54,7 +54,7 @@ def expected_length(acceptance: float, drafts: int) -> float:
 
 
 def fit_acceptance(lengths: t.Mapping[int, float]) -> float | None:
-    """The chance of acceptance whose curve fits acceptance lengths by draft length; None if there are none.
+    """Return the chance of acceptance whose curve fits acceptance lengths by draft length; None if there are none.
 
     It is the one with the same sum of lengths, which is unique, since each length grows with it.
     """
@@ -72,7 +72,7 @@ def fit_acceptance(lengths: t.Mapping[int, float]) -> float | None:
 
 
 def bounds(drafts: int, roofline: t.Mapping[str, t.Any] | None) -> Bounds | None:
-    """The break-even acceptance lengths; None if the costs are unknown."""
+    """Return the break-even acceptance lengths; None if the costs are unknown."""
     if not roofline or roofline.get("draft_cost") is None:
         return None
     return break_even(drafts, **{name: roofline[name] for name in _NUMBERS if roofline.get(name) is not None})
@@ -129,7 +129,7 @@ def _note(share: float | None, overhead_ms: float | None, pass_ms: float | None)
 
 
 def bound(roofline: t.Mapping[str, t.Any] | None, sparks: int, tokens_per_second: float | None) -> Bound | None:
-    """The bound for speed without drafts beside the measured one; None if nobody knows what a token reads."""
+    """Return the bound for speed without drafts beside the measured one; None if nobody knows what a token reads."""
     gigabytes = (roofline or {}).get("target_gb")
     if not gigabytes:
         return None

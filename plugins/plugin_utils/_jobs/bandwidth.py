@@ -139,12 +139,12 @@ def send(rail: Rail, port: int, seconds: float, most: int, within: float = CONNE
 
 
 def rdma_device(interface: str) -> str | None:
-    """The RDMA device of an interface."""
+    """Return the RDMA device of an interface."""
     return next((entry.name for entry in sorted((NET / interface / "device/infiniband").glob("*"))), None)
 
 
 def perftest(rail: Rail, port: int, *peer: str) -> list[str] | None:
-    """The command of one end; None where there is no such program or device."""
+    """Return the command of one end; None where there is no such program or device."""
     program, device = shutil.which(PERFTEST), rdma_device(rail.interface)
     if program is None or device is None:
         return None
@@ -154,7 +154,7 @@ def perftest(rail: Rail, port: int, *peer: str) -> list[str] | None:
 
 
 def rate(output: str) -> float | None:
-    """The average in the table of ib_write_bw: bytes, iterations, peak, average, messages."""
+    """Return the average in the table of ib_write_bw: bytes, iterations, peak, average, messages."""
     match = re.search(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", output, re.MULTILINE)
     return round(float(match.group(1)), 2) if match else None
 

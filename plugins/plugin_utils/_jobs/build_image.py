@@ -53,7 +53,7 @@ class BuildError(Exception):
 
 
 def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
-    """The proxy settings for what runs in the build, under both spellings: the login user's, else those of the Engine.
+    """Return the proxy settings for the build: the login user's, or those of the Engine.
 
     Neither reaches a build by itself, as the settings of the command line's own configuration do.
     """

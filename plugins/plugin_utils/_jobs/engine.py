@@ -67,7 +67,7 @@ class Engine(engine.Engine):
 
 
 def stream(response: http.client.HTTPResponse) -> t.Iterator[Message]:
-    """The messages of an answer that comes as work is done. Raises as reading does, and ValueError."""
+    """Yield the messages of an answer that comes as work is done. Raises as reading does, and ValueError."""
     rest = b""
     # Reading by lines would take a stream that was cut for one that ended.
     while data := response.read1(65536):

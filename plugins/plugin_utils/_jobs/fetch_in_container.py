@@ -32,7 +32,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 
 def command(job: dict[str, t.Any], program: Path, environment: t.Mapping[str, str]) -> list[str]:
-    """The docker command line. It holds no secret: everybody on the host can read it."""
+    """Return the docker command line. It holds no secret: everybody on the host can read it."""
     proxies = [part for name in PROXY_VARIABLES if name in environment for part in ("--env", name)]
     return [
         *("docker", "run", "--rm", "--interactive", "--name", CONTAINER, "--pull", "never"),

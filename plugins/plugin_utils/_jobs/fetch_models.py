@@ -133,7 +133,7 @@ class Progress(Reports):
 
 
 def chain(error: BaseException | None) -> t.Iterator[BaseException]:
-    """An error and what it was raised from."""
+    """Yield an error and what it was raised from."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -158,7 +158,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """The innermost reason in one short line."""
+    """Return the innermost reason in one short line."""
     innermost = list(chain(error))[-1]
     words = " ".join(str(innermost).split()) or type(innermost).__name__
     return words if len(words) <= 200 else words[:199] + "…"
@@ -196,7 +196,7 @@ def discard_unusable(repository: Repository) -> None:
 
 
 def digests(path: Path, blob: str) -> tuple[str, str]:
-    """The sha256 of a file, and the name that its blob should have: the sha256 or git's sha1."""
+    """Return the sha256 of a file, and the name that its blob should have: the sha256 or git's sha1."""
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % path.stat().st_size)
     is_git = len(blob) == 2 * sha1.digest_size
     with path.open("rb") as file:

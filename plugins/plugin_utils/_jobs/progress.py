@@ -29,7 +29,7 @@ def log(text: str) -> None:
 
 
 def amount(size: float) -> str:
-    """A number of bytes in words, such as 65.2 GB or 4.3 MB."""
+    """Return a number of bytes in words, such as 65.2 GB or 4.3 MB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 

@@ -40,7 +40,7 @@ class PullError(Exception):
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """The repository, and the digest or the tag."""
+    """Return the repository, and the digest or the tag."""
     name, at, digest = reference.partition("@")
     if at:
         # With a digest, a tag is only a comment.
@@ -190,7 +190,7 @@ def messages(engine: Engine, image: str) -> t.Iterator[Message]:
 
 
 def layer_sizes(hint: str) -> dict[str, int]:
-    """The sizes of the layers by the short names that the Engine's stream gives them."""
+    """Return the sizes of the layers by the short names that the Engine's stream gives them."""
     layers = json.loads(hint).get("layers") or [] if hint.strip() else []
     return {layer["digest"].partition(":")[2][:12]: layer["size"] for layer in layers}
 

@@ -73,14 +73,14 @@ class CutError(Exception):
 
 
 def checked(value: t.Any, pattern: re.Pattern[str]) -> str:
-    """A word that becomes part of a path."""
+    """Return a word that becomes part of a path."""
     if not isinstance(value, str) or not pattern.fullmatch(value) or ".." in value:
         raise RefusedError(f"The other Spark names something {value!r}, which cannot be; run the same again")
     return value
 
 
 def inside(value: t.Any) -> str:
-    """A relative path that stays where it begins."""
+    """Return a relative path that stays where it begins."""
     if not isinstance(value, str) or not value or value.startswith("/") or {"", ".", ".."} & set(value.split("/")):
         raise RefusedError(f"The other Spark names a file {value!r}, which cannot be; run the same again")
     return value
@@ -221,7 +221,7 @@ class Receiver:
         print(json.dumps(message), file=self._out, flush=True)
 
     def read_line(self) -> Message | None:
-        """The next line; None at the end."""
+        """Return the next line; None at the end."""
         while b"\n" not in self._rest:
             data = os.read(self._source, 65536)
             if not data:
@@ -408,7 +408,7 @@ class Receiver:
         write_whole(folder / "index.json", json.dumps(image["members"]))
 
     def explain(self, error: OSError) -> str:
-        """An error of the operating system in one sentence."""
+        """Return an error of the operating system in one sentence."""
         where = error.filename or self.spool
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             place = Path(str(where))

@@ -242,7 +242,7 @@ class Link:
             raise self._broken() from None
 
     def _broken(self) -> Exception:
-        """The other side went away, perhaps not without a word."""
+        """Return the other side went away, perhaps not without a word."""
         with contextlib.suppress(ValueError):
             try:
                 while True:
@@ -361,7 +361,7 @@ class Copy:
         self.reason = ""
 
     def link(self, number: int) -> Link:
-        """The rails take turns, and a broken connection tries the next one."""
+        """Return the rails take turns, and a broken connection tries the next one."""
         addresses = self.spec["addresses"]
         return Link(ssh_command(self.spec, addresses[number % len(addresses)]))
 
@@ -380,7 +380,7 @@ class Copy:
             )
 
     def message(self, error: Exception) -> str:
-        """An error in one sentence with how far it was."""
+        """Return an error in one sentence with how far it was."""
         how_far = f"{amount(self.tally.there())} of {amount(self.tally.total)} are there"
         return f"Copying to {self.worker} stopped ({how_far}): {str(error).rstrip('.')}."
 
@@ -418,7 +418,7 @@ class Models(Copy):
         super().__init__(spec, sum(item.size for item in items.values()))
 
     def read(self, repository: Message) -> Message:
-        """A model as its receipt describes it."""
+        """Return a model as its receipt describes it."""
         receipt = read_receipt(self.receipts, repository["id"])
         if receipt is None or receipt["commit"] != repository["commit"]:
             raise CopyError(f"The receipt of {repository['id']} on this Spark is not this run's: run the same again")

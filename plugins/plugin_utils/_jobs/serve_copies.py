@@ -38,7 +38,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def parents() -> dict[int, int]:
-    """The parent of each process that runs."""
+    """Return the parent of each process that runs."""
     result = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -207,7 +207,7 @@ def write_whole(path: Path, data: t.Any) -> None:
 
 
 def read_object(path: Path) -> Json:
-    """A JSON object from a file; empty if there is none."""
+    """Return a JSON object from a file; empty if there is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -243,7 +243,7 @@ def make_room(directory: Path, needed: int = ROOM_BYTES) -> None:
 
 
 def finished_point(path: Path, fingerprint: str) -> Json | None:
-    """A point that was measured before under the same conditions."""
+    """Return a point that was measured before under the same conditions."""
     result = read_object(path)
     # A point with an error has no samples.
     if result.get("fingerprint") != fingerprint or not result.get("samples") or not is_whole(result):
@@ -263,7 +263,7 @@ def is_whole(point: Json) -> bool:
 
 
 def counted_chunks(answer: completions.Answer) -> list[completions.Chunk] | None:
-    """The chunks that brought tokens, by the server's count; None where it does not count with every chunk."""
+    """Return the chunks that brought tokens, by the server's count; None where it does not count with every chunk."""
     chunks: list[completions.Chunk] = []
     for chunk in answer.chunks:
         if chunk.tokens is None:
@@ -303,7 +303,7 @@ def speed_of(sample: Json) -> float | None:
 
 
 def speeds(samples: t.Iterable[Json]) -> dict[tuple[str, int], float]:
-    """The speeds by prompt and repetition, where there are any."""
+    """Return the speeds by prompt and repetition, where there are any."""
     pairs = ((sample["prompt"], sample["repetition"], speed_of(sample)) for sample in samples)
     return {(prompt, repetition): speed for prompt, repetition, speed in pairs if speed is not None}
 
@@ -330,7 +330,7 @@ def mean_or_none(values: t.Sequence[float | None]) -> float | None:
 
 
 def with_time(text: str, left: float | None, to_come: t.Sequence[Point]) -> str:
-    """A progress with the time left; optional points may fall away."""
+    """Return a progress with the time left; optional points may fall away."""
     if left is None:
         return text
     return f"{text}; {'about' if all(point.always for point in to_come) else 'at most'} {about_time(left)} left"
@@ -454,7 +454,7 @@ class Server:
             return None
 
     def ask(self, text: str, max_tokens: int, stream: bool = True) -> completions.Answer:
-        """A whole answer with its count of tokens."""
+        """Return a whole answer with its count of tokens."""
         question = completions.Question("completion", self._model, text, max_tokens, stream=stream)
         try:
             answer = self._client.ask(question, self._seconds)
@@ -481,7 +481,7 @@ class Container:
         return read_object(self._directory / "state.json")
 
     def last_words(self) -> str:
-        """The server's last line in its log that is more than an answered request."""
+        """Return the server's last line in its log that is more than an answered request."""
         try:
             with (self._directory / "server.log").open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - 16384))
@@ -707,7 +707,7 @@ class Sweep:
             self.try_length(asked, density)
 
     def try_prompt(self, prompt: Prompt, max_tokens: int) -> completions.Answer | None:
-        """The answer; None for an optional prompt that the server does not take."""
+        """Return the answer; None for an optional prompt that the server does not take."""
         try:
             return self.server.ask(prompt.prompt, max_tokens, stream=max_tokens > 1)
         except RequestRejected as e:
@@ -827,7 +827,7 @@ class Sweep:
         return samples
 
     def so_far(self, samples: t.Sequence[Json]) -> str:
-        """The speed until now, beside that without drafts for the same prompts."""
+        """Return the speed until now, beside that without drafts for the same prompts."""
         now = speeds(samples)
         if not now:
             return ""
@@ -844,7 +844,7 @@ class Sweep:
         return {"asked_tokens": asked, "prompt_tokens": prompt_tokens, "ttft_s": first}
 
     def ask(self, trial: str, text: str, max_tokens: int, again: bool = True) -> completions.Answer:
-        """An answer of this trial's server; what breaks once is tried again."""
+        """Return an answer of this trial's server; what breaks once is tried again."""
         self.lease.check()
         state = self.container.state()
         if state.get("state") != "running" or trial_of(state) != trial:

@@ -101,7 +101,7 @@ def configuration(labels: t.Mapping[str, str]) -> str | None:
 
 
 def recorded_configuration(path: Path) -> str:
-    """The configuration of which a record is; nothing if it cannot be read."""
+    """Return the configuration of which a record is; nothing if it cannot be read."""
     try:
         return str(configuration(json.loads(path.read_text(encoding="utf-8"))["container"]["labels"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

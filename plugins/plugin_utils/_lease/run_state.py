@@ -73,7 +73,10 @@ def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
 
 
 def reply(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
-    """The same, and why the lock does not tell, in its own `words`; nothing where the Spark gives no answer at all."""
+    """Return the same, and why the lock does not tell, in its own `words`.
+
+    Return None if the Spark gives no answer at all.
+    """
     question = json.dumps({"do": do, "run": run_name(), **more})
     command = f"{shlex.quote(python)} -c {shlex.quote(CLIENT)} {shlex.quote(question)}"
     try:

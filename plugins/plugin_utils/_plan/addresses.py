@@ -40,7 +40,7 @@ NOT_OF_HOSTS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 
 
 def meeting(members: Members) -> Target | None:
-    """The first addresses of all that are in the same network, none of them twice."""
+    """Return the first addresses of all that are in the same network, none of them twice."""
     head, *others = map(usable, members)
     for own in head:
         for target in itertools.product([own], *([a for a in other if a.cidr == own.cidr] for other in others)):
@@ -84,7 +84,7 @@ Subnets = list["netaddr.IPNetwork"]
 
 
 def free_networks(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> t.Iterator[Subnets]:
-    """The neighbouring /24s of 192.168.0.0/16 that neither host uses elsewhere, one for each twin."""
+    """Yield the neighbouring /24s of 192.168.0.0/16 that neither host uses elsewhere, one for each twin."""
     used = [row for rank, spark in enumerate(sparks) for row in others_networks(spark, _of_rank(rails, rank))]
     taken = netaddr.IPSet(network for network, _interface in used)
     for third in DEFAULT_THIRD:
@@ -114,7 +114,7 @@ def foreign_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> 
 
 
 def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings: list[str]) -> list[Target]:
-    """The first networks that are free, on the wire, too; those that it is not asked for are not known to be."""
+    """Return the first networks that are free, on the wire, too; those that it is not asked for are not known to be."""
     both = joined_names(sparks)
     others = foreign_addresses(sparks, rails)
     for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS):
@@ -188,7 +188,10 @@ def to_ask(
 
 
 def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
-    """The plan as lists of addresses with prefix, one for each rail. Raises PlanError for what cannot be read."""
+    """Return the plan as lists of addresses with prefix, one for each rail.
+
+    Raises PlanError for what cannot be read.
+    """
     if isinstance(plan, dict):
         return _rows_by_host(plan, sparks)
     example = "{subnet: 192.168.100.0/24, addresses: [192.168.100.10, 192.168.100.11]}"
@@ -263,7 +266,7 @@ def _address(text: str, number: int) -> netaddr.IPNetwork:
 
 
 def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any) -> list[Target]:
-    """The user's plan, as far as it can be judged by itself."""
+    """Return the user's plan, as far as it can be judged by itself."""
     targets: list[Target] = []
     for number, texts in enumerate(_rows_of(plan, sparks), start=1):
         target = tuple(_address(text, number) for text in texts)

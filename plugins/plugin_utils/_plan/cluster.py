@@ -54,7 +54,7 @@ class Comparison:
         self.findings: list[str] = []
 
     def groups(self, key: t.Callable[[Facts], t.Any]) -> dict[t.Any, list[str]]:
-        """The names of those with the same value, by value."""
+        """Return the names of those with the same value, by value."""
         result: dict[t.Any, list[str]] = {}
         for name, node in self.nodes.items():
             result.setdefault(key(node), []).append(name)
@@ -211,7 +211,7 @@ class Comparison:
 def compare_nodes(
     facts: t.Mapping[str, Facts], clock_skew: float, allow_differences: t.Sequence[str] = ()
 ) -> dict[str, t.Any]:
-    """The problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
+    """Return the problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
     comparison = Comparison(facts, clock_skew, allow_differences)
     comparison.compare()
     head, *workers = facts.values()
@@ -233,8 +233,9 @@ def node_links(
     ssh_port: int,
     copy_port: int,
 ) -> dict[str, t.Any]:
-    """The rails, as far as they are proven, what may surprise about them, and what of joining a node to the others is
-    done: `link`, where it is as it was planned, and proven, and `trust`, where its files have the others' keys."""
+    """Return the verified rails, their findings, and the completed steps.
+
+    The steps are `link`, if the link is as planned and verified, and `trust`, if the files have the other keys."""
     proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
     is_known = keys_are_current(host, facts, rails, ssh_port, copy_port)
     completed_steps = {"link": is_configured and not proof["error"], "ssh_keys": is_known}
@@ -250,7 +251,7 @@ def node_links(
 
 
 def public_key(text: str) -> str:
-    """A public key without its comment."""
+    """Return a public key without its comment."""
     match = KEY.match(text.strip())
     if not match:
         raise ValueError(f"'{text[:60]}' is not the public half of an ed25519 key")
@@ -258,7 +259,7 @@ def public_key(text: str) -> str:
 
 
 def known_hosts(addresses: t.Iterable[str], ports: t.Sequence[int], key: str) -> str:
-    """The only host key that the head accepts, for every place where it meets it."""
+    """Return the only host key that the head accepts, for every place where it meets it."""
     return "".join(f"[{address}]:{port} {public_key(key)}\n" for address in addresses for port in ports)
 
 
@@ -270,7 +271,7 @@ def authorized_keys(addresses: t.Sequence[str], command: str, key: str) -> str:
 
 
 def sshd_config(directory: str, addresses: t.Iterable[str], port: int, user: str) -> str:
-    """The settings of the host's sshd, run as the login user while something is copied."""
+    """Return the settings of the host's sshd, run as the login user while something is copied."""
     listen = "".join(f"ListenAddress {f'[{address}]' if ':' in address else address}:{port}\n" for address in addresses)
     return f"""# Written by dgx_spark.speculative; lost when it is written again.
 {listen}HostKey {directory}/ssh_host_ed25519_key
@@ -310,7 +311,7 @@ def _file(name: str, content: str) -> dict[str, str]:
 
 
 def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> str:
-    """The keys of those after it: the head starts a rank on each, and copies go to the next one."""
+    """Return the keys of those after it: the head starts a rank on each, and copies go to the next one."""
     return "".join(
         known_hosts(node["addresses"], [*([] if rank else [ssh_port]), *([] if later else [copy_port])], node["key"])
         for later, node in enumerate(nodes[rank + 1 :])
@@ -318,7 +319,7 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
 
 
 def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> Files:
-    """The files that hold while nothing is copied: whom a node connects to, and that the head may log in."""
+    """Return the files that hold while nothing is copied: whom a node connects to, and that the head may log in."""
     known = _known(nodes, rank, ssh_port, copy_port)
     files = [_file("known_hosts", known)] if known else []
     if rank:

@@ -79,8 +79,10 @@ def same_container(recorded: Mapping, wanted: Mapping) -> bool:
 def container(
     record: Mapping | None, texts: t.Mapping[str, str], script: Mapping, models: Mapping, host: str
 ) -> Mapping | None:
-    """The container of a record that is for these texts, script and models and listens there; None without one, or if
-    it cannot be understood. On Docker's bridge only its published ports tell where it listens."""
+    """Return the container of a record that is for these texts, script and models and listens there.
+
+    Return None without one, or if it cannot be parsed. On Docker's bridge only the published ports tell where it
+    listens."""
     if not record or not texts.get("options.yml"):
         return None
     try:

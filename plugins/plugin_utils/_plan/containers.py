@@ -113,7 +113,7 @@ def generation(texts: t.Mapping[str, str], subdirectories: t.Iterable[str]) -> s
 
 
 def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
-    """The Sparks in the order of their ranks. Who serves alone has nobody to reach, whatever cable it has."""
+    """Return the Sparks in the order of their ranks. Who serves alone has nobody to reach, whatever cable it has."""
     nodes = [Node(**each) for each in brought]
     if len(nodes) == 1:
         return [dataclasses.replace(nodes[0], rails=())]
@@ -128,12 +128,12 @@ def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
 
 
 def rail_list(rails: t.Sequence[Rail], key: str) -> str:
-    """A value of all rails, as lists are written in an environment."""
+    """Return a value of all rails, as lists are written in an environment."""
     return ",".join(str(rail[key]) for rail in rails if rail.get(key))
 
 
 def subnets(rails: t.Sequence[Rail]) -> list[str]:
-    """The networks of the rails, each once."""
+    """Return the networks of the rails, each once."""
     return list(dict.fromkeys(str(rail["subnet"]) for rail in rails))
 
 
@@ -147,7 +147,7 @@ def model_path(node: Node, use: str, model: str) -> str:
 
 
 def peer_addresses(nodes: t.Sequence[Node], rank: int) -> str:
-    """The addresses of all other ranks: on the first rail in the order of ranks, then on the next."""
+    """Return the addresses of all other ranks: on the first rail in the order of ranks, then on the next."""
     rails = zip(*(node.rails for node in (*nodes[:rank], *nodes[rank + 1 :])))
     return ",".join(str(end["address"]) for rail in rails for end in rail)
 
@@ -263,7 +263,7 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 
 def container(nodes: t.Sequence[Node], rank: int) -> Container:
-    """The container of a Spark."""
+    """Return the container of a Spark."""
     return Container(**requested_container(nodes, rank), labels=labels(nodes, rank))
 
 
@@ -284,7 +284,7 @@ def matches_spec(node: Node, wanted: Container) -> bool:
 
 
 def keep_matching(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
-    """The containers as they serve, if those of all Sparks are what is wanted; as they are wanted otherwise."""
+    """Return the containers as they serve, if those of all Sparks are what is wanted; as they are wanted otherwise."""
     if not all(matches_spec(node, container) for node, container in zip(nodes, wanted)):
         return list(wanted)
     recorded = [node.recorded or {} for node in nodes]

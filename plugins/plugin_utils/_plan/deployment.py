@@ -90,7 +90,7 @@ class Deployment:
         return str(self.container["labels"][f"{names.LABEL}options"])
 
     def record(self, seen: Observation, now: datetime.datetime) -> Record:
-        """The deployment, seen to answer."""
+        """Return the deployment, seen to answer."""
         return {
             **vars(self),
             "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -152,8 +152,10 @@ def build(
     files: t.Mapping[str, str],
     own: Mapping,
 ) -> Deployment:
-    """A deployment from its parts: the container's plan, recipe, values, plan of the memory, engine options, files; and
-    its own record, whose files stay where its container does."""
+    """Return a deployment from its parts.
+
+    They are the container's plan, recipe, values, memory plan, engine options, files and its own record, whose files
+    stay where its container does."""
     node = plan["node"]
     return Deployment(
         format=FORMAT,
@@ -219,7 +221,7 @@ def checks(seen: Observation) -> list[str]:
 
 
 def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
-    """The record of what has served all along: its findings stay, what the sign of life shows is added."""
+    """Return the record of what has served all along: its findings stay, what the sign of life shows is added."""
     result = merged_findings([*answered["findings"], *network_findings(networks)], record["findings"])
     cluster = record.get("cluster")
     return {
@@ -231,7 +233,7 @@ def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins
 
 
 def with_verdict(record: Mapping, verdict: Mapping) -> Record:
-    """The record with what a benchmark has found of just this deployment, if one has."""
+    """Return the record with what a benchmark has found of just this deployment, if one has."""
     label = f"{names.LABEL}configuration"
     is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(label)
     others = {name: value for name, value in record.items() if name != "verdict"}
@@ -239,7 +241,7 @@ def with_verdict(record: Mapping, verdict: Mapping) -> Record:
 
 
 def previous_record(planned: Deployment, records: Mapping) -> Mapping | None:
-    """The record of what it takes the place of, for the way back; None if that was the same.
+    """Return the record of what it takes the place of, for the way back; None if that was the same.
 
     If a run was cut off after it had made the container, the slot is this deployment's already.
     """
@@ -287,7 +289,10 @@ def mounted_generation(container: Mapping, files: t.Mapping[str, str]) -> dict[s
 
 
 def reserved_space(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
-    """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
+    """Return the directories with the records that will be written once it answers.
+
+    Each has the bytes to reserve for it.
+    """
     size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + OBSERVATION_BYTES
     files, place = [PREVIOUS], PurePosixPath(directory(deployment))
     if place.is_relative_to(state_directory):

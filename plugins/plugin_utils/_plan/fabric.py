@@ -185,7 +185,7 @@ def document(
 
 
 def choose(sparks: t.Sequence[Spark], spec: FabricSpec) -> list[list[Members]]:
-    """The rails, one for each twin; more than one choice if only the wire can tell. Raises PlanError."""
+    """Return the rails, one for each twin; more than one choice if only the wire can tell. Raises PlanError."""
     without = [no_nic(spark, both_or_all(sparks)) for spark in sparks if not spark.info.get("ports")]
     if without:
         raise PlanError(*without)
@@ -388,7 +388,7 @@ def to_measure(sparks: t.Sequence[Spark], decision: Decision, asked: bool | None
 
 
 def describe(sparks: t.Sequence[Spark], decision: Decision, rows: t.Sequence[t.Sequence[Rail]]) -> list[str]:
-    """The plan for people."""
+    """Return the plan for people."""
     return [
         f"{spark.name}: {row['interface']} {row['address']}/{row['prefix']}, MTU {row['mtu']}, to "
         f"{after.name}'s {row['peer_interface']} {row['peer_address']}: "
@@ -435,7 +435,10 @@ def require_netaddr() -> None:
 
 
 def plan(hosts: t.Mapping[str, Info], spec: FabricSpec) -> dict[str, t.Any]:
-    """The plan for all hosts, in the order of the ranks; one alone has nothing to be joined with. Raises PlanError."""
+    """Return the plan for all hosts, in the order of the ranks; one alone has nothing to be joined with.
+
+    Raises PlanError.
+    """
     check_spec(spec)
     if len(hosts) < 2:
         return {**NOTHING, "hosts": {name: {"rank": rank, **ALONE} for rank, name in enumerate(hosts)}}

@@ -45,7 +45,7 @@ def read_from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
 
 
 def variable_names(from_hosts: t.Any) -> set[str]:
-    """The variables that are read so."""
+    """Return the variables that are read so."""
     if isinstance(from_hosts, dict):
         return {name for host in from_hosts.values() for name in variable_names(host)}
     return {str(from_hosts).partition(".")[0]}
@@ -68,7 +68,10 @@ def missing_facts_message(subject: str, giver: str, error: KeyError) -> str:
 def with_hostvars(
     variables: Variables, arguments: Variables, templated: t.Callable[[t.Any], t.Any]
 ) -> dict[str, t.Any]:
-    """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
+    """Return the variables with those of all hosts.
+
+    Variables that only this play or task has are included.
+    """
     names = variable_names(arguments.get("from_hosts") or {})
     own = {name: templated(variables[name]) for name in names if name in variables}
     hosts = collections.ChainMap({str(variables.get("inventory_hostname", "")): own}, variables.get("hostvars") or {})

@@ -57,7 +57,7 @@ def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, networ
 
 
 def in_brackets(address: str) -> str:
-    """An address as URLs and Docker have it before a port."""
+    """Return an address as URLs and Docker have it before a port."""
     return f"[{address}]" if ":" in address else address
 
 

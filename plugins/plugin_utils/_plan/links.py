@@ -144,7 +144,7 @@ def ports_state(spark: Spark) -> str:
 
 
 def linked(spark: Spark) -> list[Port]:
-    """The ports whose twins are both up."""
+    """Return the ports whose twins are both up."""
     return [p for p in spark.info["ports"] if len(p["interfaces"]) > 1 and all(map(has_link, p["interfaces"]))]
 
 
@@ -214,7 +214,7 @@ def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
 
 
 def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
-    """The interfaces the user names, for all hosts or for each."""
+    """Return the interfaces the user names, for all hosts or for each."""
     chosen: list[list[Interface]] = []
     reasons = []
     for spark in sparks:

@@ -133,7 +133,7 @@ def less_by_cuda(request: MemoryRequest, made: MemoryBudget) -> list[str]:
 
 
 def short_draft(request: MemoryRequest, size: Sizes) -> list[str]:
-    """A draft whose own positions end before the context does."""
+    """Return a draft whose own positions end before the context does."""
     draft = request.draft
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
@@ -346,7 +346,7 @@ def render(
     found: t.Sequence[t.Mapping[str, t.Any]],
     end: str,
 ) -> list[str]:
-    """The plan as a table with its verdict."""
+    """Return the plan as a table with its verdict."""
     complete = all(row["bytes"] is not None for row in found)
     needs = [(row["name"], row["bytes"]) for row in found]
     needs.append(("needed" if complete else "needed (known part)", made.needed))
@@ -368,7 +368,7 @@ def render(
 
 
 def server_bytes(request: MemoryRequest, size: Sizes, made: MemoryBudget, complete: bool) -> dict[str, t.Any]:
-    """The bytes that the server takes, and the share of the rest that a KV cache takes which is not planned."""
+    """Return the bytes that the server takes, and the share of the rest that a KV cache takes which is not planned."""
     if not complete:
         return {"takes": None, "share": 0.0}
     if size.by_fraction:
@@ -377,7 +377,10 @@ def server_bytes(request: MemoryRequest, size: Sizes, made: MemoryBudget, comple
 
 
 def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    """The lines of all plans of a deployment. It needs the same of each Spark: the one with the least room tells."""
+    """Return the lines of all plans of a deployment.
+
+    It needs the same of each Spark: the one with the least room tells.
+    """
     made = [one for one in plans if one.get("lines")]
     least = min(made, key=lambda one: math.inf if one["room"] is None else one["room"] - one["needed"], default=None)
     others = ["", "  The other Sparks need the same and have at least as much memory."] if len(made) > 1 else []

@@ -21,7 +21,7 @@ View = t.Mapping[str, t.Any]
 
 
 def tiktoken_files(names: t.Iterable[str], directory: str) -> dict[str, str]:
-    """The checksum of each vocabulary by its path on a Spark."""
+    """Return the checksum of each vocabulary by its path on a Spark."""
     return {f"{directory}/{name}.tiktoken": TIKTOKEN_ENCODINGS[name] for name in names}
 
 

@@ -25,7 +25,7 @@ class OtherHostError(PlanError):
 
 
 def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
-    """The ports that others will connect to, on the first of the addresses that this Spark has or will have."""
+    """Return the ports that others will connect to, on the first of the addresses that this Spark has or will have."""
     return [
         {"address": rail["address"], "port": port, "input": name, "use": use}
         for rail in rails[:1]
@@ -88,7 +88,7 @@ def host_plan(
     ssh_port: int = 0,
     copy_port: int = 0,
 ) -> dict[str, t.Any]:
-    """The host's part. Raises PlanError: a refusal is the same for all, and so said once."""
+    """Return the host's part. Raises PlanError: a refusal is the same for all, and so said once."""
     if host not in hosts:
         raise PlanError(f"{host} is not one of the hosts that are joined ({', '.join(hosts)}).")
     order = ["", *hosts, ""]

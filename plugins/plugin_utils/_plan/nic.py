@@ -32,7 +32,7 @@ Steps = dict[str, t.Any]
 
 
 def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
-    """The files of this version, by their place on a Spark, with their digests."""
+    """Return the files of this version, by their place on a Spark, with their digests."""
     return {path: digest((directory / name).read_bytes()) for path, name in STARTER.items()}
 
 
@@ -103,7 +103,7 @@ def _has_starter(info: Info) -> bool:
 
 
 def nic_lines(planned: t.Mapping[str, Steps]) -> list[str]:
-    """The steps for people."""
+    """Return the steps for people."""
     said = {
         "install": "what starts the container when the network card comes late: to be installed",
         "remove": "what starts the container when the network card comes late: to be removed",
@@ -115,7 +115,7 @@ def nic_lines(planned: t.Mapping[str, Steps]) -> list[str]:
 def plan_nics(
     hosts: t.Mapping[str, Info], start_on_nic: t.Any, keep_nic_on: t.Any, configure: t.Mapping[str, bool]
 ) -> dict[str, t.Any]:
-    """The steps of each host. Raises PlanError for what is neither auto nor a boolean."""
+    """Return the steps of each host. Raises PlanError for what is neither auto nor a boolean."""
     start, own = tristate("spark_network_start_on_nic", start_on_nic), own_files()
     keep = tristate("spark_network_keep_nic_on", keep_nic_on)
     if len(hosts) < 2:

@@ -88,7 +88,7 @@ def problems(place: Placement) -> list[str]:
 
 
 def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
-    """A bridge that leads nowhere, or one that leads everybody in by accident."""
+    """Return a bridge that leads nowhere, or one that leads everybody in by accident."""
     if asked["network"] != "bridge":
         return ""
     port = asked["server"]
@@ -130,8 +130,9 @@ def absent_addresses(place: Placement) -> list[str]:
 
 
 def visible_ports(use: Row, seen: Row) -> Row:
-    """A port that somebody has, as the login user saw it who does. Docker's containers are seen through its socket, the
-    user's own processes without the group that opens it."""
+    """Return a port that is in use, with its owner as far as the login user can see it.
+
+    Docker's containers are seen through its socket, the user's own processes without the group that opens it."""
     mine = next((row for row in ports(seen) if _where(row) == _where(use)), None)
     if mine is None or not mine["process"] or use["container"]:
         return use
@@ -146,7 +147,7 @@ def port_in_use(place: Placement, use: Row) -> str:
 
 
 def wrong_architecture(place: Placement) -> str:
-    """The image that is here already was loaded for another machine."""
+    """Return the image that is here already was loaded for another machine."""
     if not place.image:
         return ""
     made_for, own = (place.look["image"] or {}).get("architecture"), place.look["architecture"]
@@ -160,7 +161,7 @@ def wrong_architecture(place: Placement) -> str:
 
 
 def unknown_image(place: Placement) -> str:
-    """The registry has none of that name, or none for this machine."""
+    """Return the registry has none of that name, or none for this machine."""
     said = place.registry
     if not said or said.get("skipped") or said["platform_digest"] is not None:
         return ""

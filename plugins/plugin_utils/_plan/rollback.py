@@ -46,7 +46,7 @@ def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.A
 
 
 def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
-    """The deployments that containers with these labels are of, in words; empty if it is one."""
+    """Return the deployments that containers with these labels are of, in words; empty if it is one."""
     # Of a digest the beginning tells enough.
     names = dict.fromkeys(
         " ".join(str(label[key])[:length] for key, length in COMPARED_LABELS if key in label) for label in labels
@@ -55,7 +55,7 @@ def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
 
 
 def _check_same(nodes: t.Sequence[Records]) -> str:
-    """A run that was cut off between two Sparks may have left them with different ones."""
+    """Return a run that was cut off between two Sparks may have left them with different ones."""
     names = describe_mixed([node["previous"]["container"]["labels"] for node in nodes if node.get("previous")])
     if not names:
         return ""

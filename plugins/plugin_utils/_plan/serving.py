@@ -38,7 +38,7 @@ def from_head(nodes: t.Mapping[str, t.Any]) -> t.Any:
 
 
 def merged_values(args: Mapping) -> dict[str, t.Any]:
-    """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
+    """Return the values, and where they come from. A benchmark's choice holds for the models that it was made with."""
     records = from_head(args["records"]) or {}
     choice = records.get("choice") if args["use_benchmark"] else None
     own, present = records.get("latest"), records.get("present")
@@ -122,7 +122,7 @@ def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> di
 
 
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
-    """The plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
+    """Return the plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
     Validated are the options as they are written, and again with what the plan adds to them.
     """

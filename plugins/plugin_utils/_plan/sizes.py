@@ -87,7 +87,7 @@ class Memory:
         return None if self.available is None or self.slot is None else self.available + self.slot
 
     def ceiling(self, reserve: int = 0) -> int | None:
-        """The most that a server can get if so much is kept back."""
+        """Return the most that a server can get if so much is kept back."""
         limits = [] if self.total is None else [self.total - reserve]
         limits += [] if self.free is None else [self.free]
         return max(0, min(limits)) if limits else None
@@ -132,12 +132,12 @@ class MemoryRequest:
 
 
 def positive_int(value: t.Any) -> int | None:
-    """A positive whole number, or None."""
+    """Return a positive whole number, or None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT else None
 
 
 def size(value: t.Any) -> int | None:
-    """A number of bytes, which may be 0."""
+    """Return a number of bytes, which may be 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT else None
 
 
@@ -146,14 +146,14 @@ def too_large(value: t.Any) -> bool:
 
 
 def parse_positive_int(value: t.Any) -> int | None:
-    """A positive whole number, also one that came as text from a command line."""
+    """Return a positive whole number, also one that came as text from a command line."""
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
         value = int(value.strip()) if len(value) < 20 else None
     return positive_int(value)
 
 
 def parse_number(value: t.Any) -> float | None:
-    """A finite number, also one that came as text."""
+    """Return a finite number, also one that came as text."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -164,13 +164,13 @@ def parse_number(value: t.Any) -> float | None:
 
 
 def parse_reserve(value: t.Any) -> float | None:
-    """A number of GiB that is not negative."""
+    """Return a number of GiB that is not negative."""
     number = parse_number(value)
     return None if number is None or number < 0 else number
 
 
 def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
-    """A model from its name and facts; an EAGLE head has one layer of KV cache unless it says otherwise."""
+    """Return a model from its name and facts; an EAGLE head has one layer of KV cache unless it says otherwise."""
     facts: t.Mapping[str, t.Any] = data.get("facts") or {}
     shape = {key: positive_int(facts.get(key)) for key in ("layers", "kv_heads", "head_dim")}
     if head and shape["layers"] is None:
@@ -213,7 +213,7 @@ def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
 
 
 def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
-    """The wish in a task's arguments; raises PlanError with everything that is wrong with it."""
+    """Return the wish in a task's arguments; raises PlanError with everything that is wrong with it."""
     options: t.Mapping[str, t.Any] = arguments.get("options") or {}
     method = arguments.get("method") or ""
     memory = read_memory(arguments.get("memory"))
@@ -443,7 +443,7 @@ def fitting_tokens(made: MemoryBudget, each: int | None) -> int | None:
 
 
 def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None) -> int | None:
-    """The largest context of so many conversations in so many tokens; None below one that is any use."""
+    """Return the largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
     size = block(request)

@@ -65,7 +65,7 @@ def value_location(value: t.Any) -> str:
 
 
 def length_of(value: t.Any) -> int:
-    """A draft length, which is text when it comes from the command line."""
+    """Return a draft length, which is text when it comes from the command line."""
     try:
         if isinstance(value, bool) or int(value) != float(value):
             raise ValueError

@@ -197,7 +197,7 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_fallback(name: str, recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """A fallback is another recipe, one that a command can name."""
+    """Return a fallback is another recipe, one that a command can name."""
     fallback, known = recipe["fallback"], shipped(RECIPES)
     if fallback == name:
         return ["fallback names the recipe itself; name another one"]
@@ -243,7 +243,10 @@ def check_break_even(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """A model comes from the Hub or is there already, and a directory has neither revisions nor files to choose."""
+    """Check that a model comes from the Hub or is a directory.
+
+    A directory has neither revisions nor files to choose.
+    """
     errors = []
     for key in ("target_model", "draft_model"):
         model = recipe.get(key)
@@ -264,7 +267,7 @@ def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """The rules between method, draft model and draft length."""
+    """Return the rules between method, draft model and draft length."""
     method, length = recipe.get("method"), recipe.get("draft_length")
     raw = isinstance(recipe.get("options"), dict) and recipe["options"].get("speculative_config") is not None
     if raw and not (
@@ -308,7 +311,7 @@ def refuse(errors: t.Sequence[str]) -> None:
 
 
 def validate(data: t.Any) -> dict[str, t.Any]:
-    """The recipe with every key present; raises RecipeError with all errors at once."""
+    """Return the recipe with every key present; raises RecipeError with all errors at once."""
     if not isinstance(data, dict):
         raise RecipeError("it must be a mapping of keys such as 'target_model' and 'method'")
     errors = check_mapping("", data, RECIPE)
@@ -340,7 +343,7 @@ def model_name(model: t.Mapping[str, t.Any] | None) -> str:
 
 
 def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The recipe with what follows from its models: their names, and where they come from."""
+    """Return the recipe with what follows from its models: their names, and where they come from."""
     wanted = models(recipe)
     return {
         **recipe,
@@ -353,7 +356,7 @@ def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The same recipe with its target model alone; what had no drafts stays as it is."""
+    """Return the same recipe with its target model alone; what had no drafts stays as it is."""
     if recipe["method"] == NONE:
         return dict(recipe)
     options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
@@ -409,12 +412,12 @@ def load(path: Path) -> dict[str, t.Any]:
 
 
 def shipped(directory: Path) -> dict[str, Path]:
-    """The recipes in a directory, by name."""
+    """Return the recipes in a directory, by name."""
     return {path.stem: path for path in sorted(directory.glob("*.yml"))}
 
 
 def listing(directory: Path) -> list[str]:
-    """The shipped recipes as a table for people; one that cannot be used is named below it."""
+    """Return the shipped recipes as a table for people; one that cannot be used is named below it."""
     usable, others = [], []
     for name, path in shipped(directory).items():
         try:
@@ -425,7 +428,7 @@ def listing(directory: Path) -> list[str]:
 
 
 def find(recipe: str, directory: Path, working_directory: Path) -> Path:
-    """The file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
+    """Return the file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
     known = shipped(directory)
     if recipe in known:
         return known[recipe]

@@ -28,12 +28,12 @@ def method(recipe: Recipe) -> str:
 
 
 def image(recipe: Recipe) -> str:
-    """The image's tag, which is all that tells the shipped ones apart."""
+    """Return the image's tag, which is all that tells the shipped ones apart."""
     return str(recipe["image"]).partition("@")[0].rpartition("/")[2].rpartition(":")[2]
 
 
 def cells(recipe: Recipe) -> tuple[str, ...]:
-    """A recipe in the order of COLUMNS."""
+    """Return a recipe in the order of COLUMNS."""
     return (
         recipe["name"],
         recipe["target"],
@@ -44,12 +44,12 @@ def cells(recipe: Recipe) -> tuple[str, ...]:
 
 
 def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
-    """A row a recipe."""
+    """Return a row a recipe."""
     return [dict(zip(COLUMNS, cells(recipe))) for recipe in recipes]
 
 
 def lines(recipes: t.Iterable[Recipe]) -> list[str]:
-    """A name and its description for each, as wide as the page."""
+    """Return a name and its description for each, as wide as the page."""
     rows = table(recipes)
     column = max((len(row["recipe"]) for row in rows), default=0) + 2
     result = []

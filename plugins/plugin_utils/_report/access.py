@@ -33,19 +33,19 @@ class Reach:
     extra_arguments: str = ""
 
     def ssh(self, options: t.Sequence[str] = (), words: t.Sequence[str] = ()) -> list[str]:
-        """The words of a command over SSH."""
+        """Return the words of a command over SSH."""
         port = ["-p", str(self.port)] if self.port != 22 else []
         key = ["-i", self.private_key] if self.private_key else []
         target = f"{self.user}@{self.host}" if self.user else self.host
         return quote_words(["ssh", *shlex.split(self.extra_arguments), *options, *port, *key, target, *words])
 
     def tunnel(self, url: str) -> list[str]:
-        """The command that makes the Spark's loopback port this machine's."""
+        """Return the command that makes the Spark's loopback port this machine's."""
         address = urlsplit(url)
         return self.ssh(["-N", "-L", f"{address.port}:{address.netloc}"])
 
     def read(self, path: str) -> list[str]:
-        """The command that prints a small file of the Spark's."""
+        """Return the command that prints a small file of the Spark's."""
         return quote_words(["cat", path]) if self.local else self.ssh(words=[shlex.join(["cat", path])])
 
 
@@ -84,7 +84,7 @@ NO_PROXY = Endpoint()
 
 
 def endpoint_of(said: t.Mapping[str, t.Any] | None) -> Endpoint:
-    """The same from what was written down; nothing where that is not there."""
+    """Return the same from what was written down; nothing where that is not there."""
     return Endpoint(**{field.name: said[field.name] for field in dataclasses.fields(Endpoint)}) if said else NO_PROXY
 
 
@@ -98,7 +98,7 @@ def api(url: str, listens_on: str | None) -> str:
 
 
 def rows(url: str, listens_on: str | None, endpoint: Endpoint, where: str = "") -> list[tuple[str, str]]:
-    """The addresses, those that others use first, and what they need for that."""
+    """Return the addresses, those that others use first, and what they need for that."""
     result = [(f"{one}/v1", "other machines, with a key") for one in endpoint.of(LAN)]
     result += [(f"{one}/v1", "containers on the Spark, with a key") for one in endpoint.of(DOCKER)]
     lines = [f"{address} ({who})" for address, who in result]
@@ -113,7 +113,10 @@ def rows(url: str, listens_on: str | None, endpoint: Endpoint, where: str = "") 
 
 
 def base(url: str, reach: Reach, endpoint: Endpoint) -> str:
-    """The address that the commands are for: of those for other machines the one by which this machine gets there."""
+    """Return the address that the commands are for.
+
+    Of the addresses for other machines it is the one that this machine uses.
+    """
     offered = endpoint.of(LAN) or [url]
     return f"{next((one for one in offered if urlsplit(one).hostname == reach.host), offered[0])}/v1"
 

@@ -57,7 +57,7 @@ class Curve(t.NamedTuple):
 
 
 def report(rows: Rows, date: str, names: bool) -> dict[str, t.Any]:
-    """The document, from the rows of each host in the order of the play."""
+    """Return the document, from the rows of each host in the order of the play."""
     return {
         "format": FORMAT,
         "collection": collection_version(ROOT) or "unknown",
@@ -70,7 +70,7 @@ def report(rows: Rows, date: str, names: bool) -> dict[str, t.Any]:
 
 
 def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
-    """The rows of each host without what strangers need not know; the hosts' names stay if they are wanted.
+    """Return the rows of each host without what strangers need not know; the hosts' names stay if they are wanted.
 
     Before the Sparks get the names that they have in the report, which an inventory may have, too.
     """
@@ -84,7 +84,7 @@ def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
 
 
 def variable_values(known: t.Iterable[Variables], names: t.Iterable[str]) -> list[str]:
-    """The values that variables of these names have anywhere."""
+    """Return the values that variables of these names have anywhere."""
     return sorted({str(variables[name]) for variables in known for name in names if variables.get(name)})
 
 
@@ -118,7 +118,7 @@ def lines(shown: Report) -> list[str]:
 
 
 def sections(shown: Report) -> dict[str, list[Line]]:
-    """The rows under their headings, those of two Sparks side by side."""
+    """Return the rows under their headings, those of two Sparks side by side."""
     result: dict[str, dict[str, Line]] = {}
     for place, spark in enumerate(shown["sparks"]):
         for row in spark["rows"]:
@@ -129,7 +129,7 @@ def sections(shown: Report) -> dict[str, list[Line]]:
 
 
 def value_lines(row: Row) -> list[str]:
-    """A value, in lines."""
+    """Return a value, in lines."""
     value, unit = row["value"], row.get("unit", "")
     if unit == "bytes":
         return [f"{value / 1e9:.1f} GB"]
@@ -139,7 +139,7 @@ def value_lines(row: Row) -> list[str]:
 
 
 def curve(row: Row) -> Curve | None:
-    """The line of a row that is one of samples: seconds, free and available bytes."""
+    """Return the line of a row that is one of samples: seconds, free and available bytes."""
     samples = row["value"]
     if not isinstance(samples, list) or not samples or not isinstance(samples[0], (list, tuple)):
         return None
@@ -152,7 +152,7 @@ def curve(row: Row) -> Curve | None:
 
 
 def page(shown: Report) -> str:
-    """The whole file."""
+    """Return the whole file."""
     measured, every = counts(shown)
     return _template().render(
         report=shown, sections=sections(shown), measured=measured, every=every, width=CURVE[0], height=CURVE[1]

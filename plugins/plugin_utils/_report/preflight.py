@@ -171,7 +171,7 @@ def obstacles(host: str, found: Findings) -> list[str]:
 
 
 def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
-    """The ways of so many Sparks through the cable as they are planned."""
+    """Return the ways of so many Sparks through the cable as they are planned."""
     cluster = cluster_of({}, {}, {"cluster": {"rank": 0, "rails": list(rails)}})
     result = [("fabric", describe_rail(rail, None, sparks)) for rail in cluster.rails] if cluster else []
     return result or [("fabric", NOT_SEEN)]
@@ -285,7 +285,7 @@ def _unseen(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 
 
 def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """The same where there is no report around it: each with its Spark's name, and in its own words."""
+    """Return the same where there is no report around it: each with its Spark's name, and in its own words."""
     said = {host: [*objection(found, host), *found.problems] for host, found in hosts.items() if found}
     if len(hosts) > 1:
         return [*_unseen(hosts), *_shared(said)]
@@ -308,7 +308,7 @@ def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 
 
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """The whole report, a line each; name is the image's."""
+    """Return the whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
     lines = [*wrap_text(f"{join_words(list(hosts))}: preflight for {title}"), ""]
     if len(hosts) == 1:

@@ -55,7 +55,7 @@ def _rows_of(kind: t.Callable[..., Row], said: t.Iterable[Facts] | None) -> list
 
 
 def status_of(facts: Facts) -> Status:
-    """The status of which a module has returned the facts."""
+    """Return the status of which a module has returned the facts."""
     disk = Disk(**facts["disk"])
     disk.unused_images = _rows_of(UnusedImage, facts["disk"]["unused_images"])
     disk.unused_models = _rows_of(UnusedModel, facts["disk"]["unused_models"])
@@ -311,7 +311,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
 
 
 def render(host: str, status: Status, around: Around | None = None, reach: access.Reach = ON_THE_SPARK) -> list[str]:
-    """The whole table."""
+    """Return the whole table."""
     seen = around or Around()
     lines = [*wrap_text(heading(host, status), "", "  "), ""]
     for name, value in _rows(status):

@@ -33,7 +33,7 @@ def format_known(value: t.Any, form: str) -> str:
 
 
 def first_lines(text: str, count: int = 4) -> list[str]:
-    """The beginning of an answer, wrapped; says so where it was cut."""
+    """Return the beginning of an answer, wrapped; says so where it was cut."""
     lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, width() - 4)]
     return lines[:count] + (["..."] if len(lines) > count else [])
 
@@ -108,7 +108,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
 
 
 def gain(record: t.Mapping[str, t.Any]) -> str:
-    """A benchmark's verdict, or a sentence where speculation does not surely pay; nothing where it does."""
+    """Return a benchmark's verdict, or a sentence where speculation does not surely pay; nothing where it does."""
     measured = record.get("benchmark") or record.get("verdict")
     if measured:
         return f"By the benchmark of {measured['date']}: {measured['sentence']}"
@@ -135,7 +135,7 @@ def findings(record: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> str:
-    """The same after a run that has changed nothing: what is new of it, and how to see the rest."""
+    """Return the same after a run that has changed nothing: what is new of it, and how to see the rest."""
     lines = [*wrap_text(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
     return "\n".join([*lines, "", "  Nothing was changed. Full summary: status.yml"])
 
@@ -143,7 +143,7 @@ def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -
 def render(
     host: str, record: t.Mapping[str, t.Any], reach: access.Reach, endpoint: access.Endpoint = access.NO_PROXY
 ) -> str:
-    """The whole summary, one string of lines."""
+    """Return the whole summary, one string of lines."""
     url, model = record["url"], record["served_model"]
     lines = [
         *wrap_text(heading(host, record), later="  "),

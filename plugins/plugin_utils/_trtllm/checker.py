@@ -99,7 +99,7 @@ class Checker:
         self.report = report
 
     def fields(self, name: str) -> dict[str, Field]:
-        """The fields of a section, those of the section it extends first."""
+        """Return the fields of a section, those of the section it extends first."""
         section = self.sections[name]
         inherited = self.fields(section["extends"]) if "extends" in section else {}
         return {**inherited, **section["fields"]}
@@ -116,7 +116,7 @@ class Checker:
         return [pattern for patterns in self._gathered(name, "newer") for pattern in patterns]
 
     def value(self, field: Field, value: t.Any, path: str) -> t.Any:
-        """The value as it is written, or the same value and an error."""
+        """Return the value as it is written, or the same value and an error."""
         if "never" in field:
             self.report.error(path, f"remove it: {field['never']}")
             return value
@@ -209,7 +209,7 @@ class Checker:
         return self.section(field["section"], value, path)
 
     def section(self, name: str, value: t.Mapping[str, t.Any], path: str) -> dict[str, t.Any]:
-        """The mapping of a section, in the order of its fields."""
+        """Return the mapping of a section, in the order of its fields."""
         if "tag" in self.sections[name]:
             return self._variant(name, value, path)
         return self._members(name, value, path)

@@ -41,7 +41,7 @@ class Report:
 
 
 def shown(value: t.Any) -> str:
-    """A value as a reader of the YAML knows it."""
+    """Return a value as a reader of the YAML knows it."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, (int, float)):
@@ -60,7 +60,7 @@ def _folded(word: str) -> str:
 
 
 def same_word(word: str, known: t.Iterable[str]) -> str | None:
-    """The known word that differs only in case, dashes, blanks or underscores."""
+    """Return the known word that differs only in case, dashes, blanks or underscores."""
     return next((other for other in known if _folded(other) == _folded(word)), None)
 
 
@@ -71,7 +71,7 @@ def is_misspelt(word: str, known: t.Iterable[str]) -> bool:
 
 
 def nearest(word: str, known: t.Iterable[str]) -> str | None:
-    """The known word a writer most likely meant."""
+    """Return the known word a writer most likely meant."""
     known = list(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return same_word(word, known) or (close[0] if close else None)

@@ -136,7 +136,7 @@ def _errors(name: str, row: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def read(path: Path) -> tuple[KnownIssue, ...]:
-    """The issues of a file; raises DataError."""
+    """Return the issues of a file; raises DataError."""
     rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
     refuse(path, [error for name, row in rows.items() for error in _errors(name, row)])
     return tuple(KnownIssue(id=name, **row) for name, row in rows.items())
@@ -146,7 +146,7 @@ KNOWN_ISSUES = read(Path(__file__).with_suffix(".yml"))
 
 
 def known_issues(case: Case) -> list[KnownIssue]:
-    """The known issues a case runs into, in the order of the rows."""
+    """Return the known issues a case runs into, in the order of the rows."""
     return [issue for issue in KNOWN_ISSUES if issue.matches(case)]
 
 

@@ -45,7 +45,7 @@ class Method:
     length: str = "max_draft_len"
 
     def spelling(self, family: Family) -> str | None:
-        """The decoding type in a family, if it has the method."""
+        """Return the decoding type in a family, if it has the method."""
         return next((self.decoding_type[name] for name in family["lineage"] if name in self.decoding_type), None)
 
 
@@ -66,7 +66,7 @@ ROW: dict[str, Field] = {
 
 
 def read(path: Path) -> dict[str, Method]:
-    """The methods of a file, by name; raises DataError."""
+    """Return the methods of a file, by name; raises DataError."""
     rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
     refuse(path, [f"{name} is the name of no method: give it another one" for name in rows if name == NONE])
     return {name: Method(**row) for name, row in rows.items()}
@@ -82,7 +82,7 @@ def draft_model(method: str | None) -> str | None:
 
 
 def method_of(decoding_type: str | None) -> str:
-    """The method of a decoding type, or the type itself where it belongs to none."""
+    """Return the method of a decoding type, or the type itself where it belongs to none."""
     if not decoding_type:
         return NONE
     rows = ((name, row.decoding_type.values()) for name, row in METHODS.items())
@@ -96,7 +96,7 @@ def length_key(decoding_type: t.Any) -> str:
 
 
 def called(how: t.Mapping[str, t.Any]) -> str:
-    """A method and a draft length, as recipes and records have them, in words."""
+    """Return a method and a draft length, as recipes and records have them, in words."""
     return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
 
 

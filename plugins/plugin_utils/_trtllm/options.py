@@ -97,7 +97,7 @@ class Built:
 
 
 def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any]:
-    """The free options together with the neutral inputs; an option that comes from both sides is an error."""
+    """Return the free options together with the neutral inputs; an option that comes from both sides is an error."""
     options = dict(request.options)
     section = options.get("speculative_config")
     if request.method is not None and section is not None:
@@ -133,7 +133,7 @@ def _speculation(request: Request, method: Method, family: Family) -> dict[str, 
 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:
-    """A section of the caller's own; where its type needs a draft model and names none, the parameter does."""
+    """Return a section of the caller's own; where its type needs a draft model and names none, the parameter does."""
     needed = section.get("decoding_type") in family["needs_model"]
     if not draft_model or not needed or any(key in section for key in ("speculative_model", "speculative_model_dir")):
         return section
@@ -155,7 +155,7 @@ def _case(request: Request, release: Release, subject: Subject) -> Case:
 
 
 def build(request: Request) -> Built:
-    """The engine options a request asks for, and everything that is wrong or unwise about them."""
+    """Return the engine options a request asks for, and everything that is wrong or unwise about them."""
     report = Report()
     release = find_release(request.release, request.family, report)
     method = request.effective_method
@@ -189,12 +189,12 @@ def render(options: t.Mapping[str, t.Any]) -> str:
 
 
 def requested(arguments: t.Mapping[str, t.Any]) -> Request:
-    """The request in validated arguments."""
+    """Return the request in validated arguments."""
     return Request(**{"drafted" if name == "max_draft_len" else name: arguments[name] for name in ARGUMENTS})
 
 
 def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
-    """The request in a recipe's words, which what is served has, too; what is empty there is nothing here."""
+    """Return the request in a recipe's words, which what is served has, too; what is empty there is nothing here."""
     return Request(
         **{key: recipe[key] for key in ("options", "family")},
         release=recipe["image"],
@@ -207,7 +207,7 @@ def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
 
 
 def failure(built: Built) -> str:
-    """A headline and one line for each error."""
+    """Return a headline and one line for each error."""
     count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
     headline = f"Validating the engine options for TensorRT-LLM {built.release} found {count}, to be corrected:"
     return "\n".join([headline, *(f"- {error}" for error in built.errors)])

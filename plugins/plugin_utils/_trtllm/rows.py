@@ -130,7 +130,7 @@ def describe(error: Exception) -> str:
 
 
 def mappings(node: yaml.Node | None, seen: set[int]) -> t.Iterator[yaml.MappingNode]:
-    """The mappings of a text, each once however often an alias stands for it."""
+    """Yield the mappings of a text, each once however often an alias stands for it."""
     if id(node) in seen or not isinstance(node, yaml.CollectionNode):
         return
     seen.add(id(node))
@@ -159,7 +159,7 @@ def refuse(path: Path, errors: t.Sequence[str]) -> None:
 
 
 def load(path: Path, fields: Field) -> dict[str, t.Any]:
-    """A file of data, which is a mapping; raises DataError with all that is wrong in it at once."""
+    """Return a file of data, which is a mapping; raises DataError with all that is wrong in it at once."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
     except (OSError, UnicodeDecodeError) as error:

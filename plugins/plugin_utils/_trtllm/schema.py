@@ -91,7 +91,7 @@ def _in_full(said: t.Any) -> Said:
 
 
 def _changed_field(before: t.Any, said: t.Any) -> t.Any:
-    """The field as it is now; a mapping that does not say what it holds only adds to what was said before."""
+    """Return the field as it is now; a mapping that does not say what it holds only adds to what was said before."""
     if not isinstance(said, dict):
         return said
     change = {key: value for key, value in said.items() if key != "after"}
@@ -126,7 +126,7 @@ def _changed_section(before: Section, change: Section) -> Said:
 
 
 def overlaid(before: Said, change: Said) -> Said:
-    """A family as another one with what is different of it."""
+    """Return a family as another one with what is different of it."""
     sections = {
         name: _changed_section(before["sections"].get(name, {}), said)
         for name, said in {**{key: {} for key in before["sections"]}, **change.get("sections", {})}.items()
@@ -139,7 +139,7 @@ def overlaid(before: Said, change: Said) -> Said:
 
 
 def field(said: t.Any) -> Field:
-    """A field with its type (that of its word; list, map, section, union or any), and what it holds."""
+    """Return a field with its type (that of its word; list, map, section, union or any), and what it holds."""
     more = _in_full(said)
     kind = next(kind for kind in KINDS if kind in more)
     value = more.pop(kind)
@@ -166,7 +166,7 @@ def _section(said: Section) -> Section:
 
 
 def read(directory: Path) -> tuple[Family, ...]:
-    """The families of a directory, the oldest first, each with its name and those of the families it goes back to.
+    """Return the families of a directory, the oldest first, each with its name and ancestors.
 
     Raises DataError, with all that is wrong in the first file that cannot be used.
     """

@@ -73,7 +73,7 @@ FAMILY: dict[str, Field] = {
 
 
 def inner(said: Said) -> list[t.Any]:
-    """The fields that a field holds."""
+    """Return the fields that a field holds."""
     return [*(said[key] for key in ("list", "map") if key in said), *said.get("any_of", [])]
 
 
@@ -120,7 +120,7 @@ def said_errors(said: Said, before: Said) -> list[str]:
 
 
 def names_in(section: Said) -> t.Iterator[tuple[str, str]]:
-    """The other sections that a section names, each with where."""
+    """Yield the other sections that a section names, each with where."""
     yield from ((f"variants.{key}", name) for key, name in (section.get("variants") or {}).items())
     if section.get("extends"):
         yield "extends", section["extends"]

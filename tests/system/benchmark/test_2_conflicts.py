@@ -67,7 +67,7 @@ def test_nobody_gets_in_the_way_and_stop_ends_it(spark: Spark, tmp_path: Path) -
     assert "has been running benchmark.yml for" in playbook.fail("single_eagle3").message
     # It goes on without its controller.
     running.kill()
-    assert "a benchmark is at work here (draft length 2)" in playbook.fail("single_eagle3").message
+    assert "a benchmark is running (draft length 2)" in playbook.fail("single_eagle3").message
     assert "draft length 2" in playbook.run("status").output
     playbook.succeed("stop")
     assert spark.exec(["test", "-e", f"{DEPLOYMENT}/trial/lease.json"]).returncode != 0

@@ -42,7 +42,7 @@ def test_what_an_image_refuses_is_told_before_the_models_with_what_serves_instea
     # Known here of 1.3, and gone from this release.
     gone = {"kv_cache_config": {"onboard_blocks": True}}
     outcome = playbook.fail("single_eagle3", variables={"speculative_serve_options": gone})
-    assert "refuses the engine options" in outcome.message
+    assert "rejects the engine options" in outcome.message
     assert "onboard_blocks" in outcome.message
     assert internet.requests("cdn-lfs.huggingface.co") == []
     printed = dict.fromkeys(re.findall(r"^ *ansible-playbook (playbooks/.*)$", outcome.output, re.MULTILINE))
@@ -109,7 +109,7 @@ def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Int
     # Told to be 1.3, which that image is not.
     wrong = {"trtllm_container_image": image("spark-single-gpu-dev"), "speculative_serve_family": "1.3"}
     message = playbook.fail("single_eagle3", variables=wrong).message
-    assert "refuses the engine options" in message
+    assert "rejects the engine options" in message
     assert "Invalid decoding type" in message
     assert "report the difference" in message
     assert record(spark) == before

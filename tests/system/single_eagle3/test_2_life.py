@@ -115,7 +115,7 @@ def kept_for_logging_in(spark: Spark) -> list[str]:
 def test_memory_is_kept_for_logging_in(deployed: Deployed, spark: Spark) -> None:
     wish = ("-e", "speculative_serve_protect_ssh=true")
     refused = playbook.fail("single_eagle3", *wish, "-e", "ansible_become_password=")
-    assert "keeping memory for logging in" in refused.output
+    assert "could not change the memory reserved for SSH" in refused.output
     assert refused.changed == []
     assert kept_for_logging_in(spark) == ["0"] * 3
     playbook.succeed("single_eagle3", *wish)

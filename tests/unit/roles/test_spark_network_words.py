@@ -57,14 +57,13 @@ FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
     (
         "nic",
         SUDO,
-        "spark-1: what is done about a network card that comes late or leaves could not be done (sudo: a password is "
-        "required.). If that is sudo, run again with -K; spark_network_start_on_nic=false leaves the unit out.",
+        "spark-1: could not install the NIC watcher (sudo: a password is required). Run again with -K (sudo password), "
+        "or set spark_network_start_on_nic to false.",
     ),
     (
         "nic",
         None,
-        "spark-1: what is done about a network card that comes late or leaves may be half done, because that failed on "
-        "another Spark. Run again.",
+        "spark-1: the NIC watcher may be incomplete, because the installation failed on another Spark. Run again.",
     ),
 ]
 

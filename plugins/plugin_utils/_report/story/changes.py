@@ -16,14 +16,14 @@ def is_nothing(value: t.Any) -> bool:
 
 
 def plain(value: t.Any) -> t.Any:
-    """Data without what is not set."""
+    """Return data without what is not set."""
     if isinstance(value, dict):
         return {key: one for key, found in value.items() if not is_nothing(one := plain(found))}
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def essence(value: t.Any) -> t.Any:
-    """Data without what is not set or off, which for Docker is the same."""
+    """Return data without what is not set or off, which for Docker is the same."""
     if isinstance(value, dict):
         return {key: essence(one) for key, one in value.items() if one is not False}
     return value
@@ -46,7 +46,7 @@ def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
 
 
 def changes(diff: t.Any) -> t.Any:
-    """A module's diff, or several; texts stay as they are."""
+    """Return a module's diff, or several; texts stay as they are."""
     if isinstance(diff, list):
         return [changes(one) for one in diff]
     old, new = (diff.get("before"), diff.get("after")) if isinstance(diff, dict) else (None, None)

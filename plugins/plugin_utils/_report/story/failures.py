@@ -42,7 +42,7 @@ def is_in(part: t.Any, section: t.Iterable[t.Any] | None) -> bool:
 
 
 def rescue_blocks(task: t.Any) -> frozenset[str]:
-    """The blocks around a task that have a rescue, and in whose rescue or always it is not itself."""
+    """Return the blocks around a task that have a rescue, and in whose rescue or always it is not itself."""
     parts = list(chain(task))
     around = [(part, outer) for part, outer in zip(parts, parts[1:]) if getattr(outer, "rescue", None)]
     return frozenset(

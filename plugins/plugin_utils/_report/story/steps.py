@@ -59,14 +59,14 @@ class Entry(t.NamedTuple):
 
 
 def chain(task: t.Any) -> t.Iterator[t.Any]:
-    """A task and all that it lies in, from the inside."""
+    """Yield a task and all that it lies in, from the inside."""
     while task is not None:
         yield task
         task = getattr(task, "_parent", None)
 
 
 def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
-    """The outermost role that a task belongs to, called as the playbook calls its inclusion."""
+    """Return the outermost role that a task belongs to, called as the playbook calls its inclusion."""
     result = Entry("", "")
     for part in chain(task):
         role = getattr(part, "_role", None)

@@ -97,7 +97,7 @@ def test_each_of_them_is_named(spark: Spark) -> None:
     spark.containers = [{"Names": ["/vllm"], "Labels": None}, {"Names": ["/comfy"]}]
     spark.sessions = "3 1001 lisa - pts/0\n4 1002 marge seat0 tty2\n"
     assert spark.ask(OBJECTIONS) == [
-        "a benchmark is at work (draft length 3); wait for it, or end it with stop.yml and start.yml",
+        "a benchmark is running (draft length 3); wait for it, or end it with stop.yml and start.yml",
         "containers that are not this collection's run; stop them with 'docker stop comfy vllm'",
         "lisa and marge are logged in; ask them to log out ('loginctl' lists the sessions)",
     ]
