@@ -99,7 +99,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
 
 
 def check(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What came of the requests: with a message if anything is not as it should be, else what could not be seen."""
+    """Return the result of the requests: a message if anything is wrong, and what could not be checked."""
     try:
         key = given["api_key"] or Path(given["api_key_file"]).read_text(encoding="ascii")
     except (OSError, ValueError) as error:

@@ -438,7 +438,7 @@ class CompletionsProbe:
         self.server = self.waiting()
 
     def waiting(self) -> ReadinessWait:
-        """What is looked at until the server is ready."""
+        """Return the checks that run until the server is ready."""
         state_file, log_file = self.params["state_file"], self.params["log_file"]
         return ReadinessWait(
             self.client,

@@ -274,7 +274,7 @@ def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:
 
 
 def identity(evidence: Evidence) -> dict[str, t.Any]:
-    """What one Spark holds, so that two can be compared."""
+    """Return the facts of one Spark that are compared with those of others."""
     labels = evidence.labels
     status = ((evidence.slot or {}).get("State") or {}).get("Status")
     cluster = evidence.cluster

@@ -58,7 +58,7 @@ def outside(names: t.Iterable[str]) -> list[str]:
 
 
 def written(path: Path, content: bytes, mode: str) -> None:
-    """A file that is on the disk, with the directories that it needs. What was reserved for it is used."""
+    """Write a file to the disk, with the directories that it needs. It uses the space reserved for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("r+b" if path.is_file() else "wb") as file:
@@ -81,7 +81,7 @@ def draft_of(path: Path) -> Path:
 
 
 def on_disk(directory: Path) -> None:
-    """A directory's names survive a power cut."""
+    """Flush a directory, so that its names survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -90,7 +90,7 @@ def on_disk(directory: Path) -> None:
 
 
 def inodes(directory: Path) -> dict[str, int]:
-    """What the directories in it are by number, whoever makes and removes them; nothing where check mode made none."""
+    """Return the inode numbers of the directories in it; empty if check mode created none."""
     if not directory.is_dir():
         return {}
     with os.scandir(directory) as result:
@@ -98,7 +98,7 @@ def inodes(directory: Path) -> dict[str, int]:
 
 
 def remedy(error: OSError, directory: str) -> str:
-    """What to do about a file that cannot be written."""
+    """Return the fix for a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"make room on its disk ('df -h {directory}'), then run again."
     if error.errno == errno.EROFS:
@@ -151,7 +151,7 @@ class DeploymentFiles:
                 written(draft_of(path), b" " * file["reserve"], "0600")
 
     def have_generation(self, directory: Path) -> None:
-        """A directory of files that comes into being as a whole: what is cut off leaves only a draft of it."""
+        """Create a generation as a whole: an interrupted run leaves only a draft of it."""
         self.have_directories(directory.parent.parent, [directory.parent.name])
         if directory.is_dir():
             self.have_files(directory)
@@ -179,7 +179,7 @@ class DeploymentFiles:
         on_disk(directory.parent)
 
     def recorded(self) -> dict[str, str]:
-        """What was in the files of the generation that was seen to serve, by name."""
+        """Return the recorded files of the verified generation, by name."""
         files = (records.read_record(self.directory / "record.json") or {}).get("files")
         result = files if isinstance(files, dict) else {}
         return {name: content for name, content in result.items() if isinstance(content, str)}

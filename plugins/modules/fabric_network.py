@@ -61,7 +61,7 @@ Result = dict[str, t.Any]
 
 
 def require_entries(document: Document) -> None:
-    """Raises FabricError for what M(deployment_plan) would not have written."""
+    """Raise FabricError for entries that M(deployment_plan) would not have written."""
     entries = (document.get("network") or {}).get("ethernets") if isinstance(document.get("network"), dict) else None
     whole = isinstance(entries, dict) and all(
         isinstance(entry, dict) and isinstance(entry.get("addresses"), list) and isinstance(entry.get("mtu"), int)
@@ -202,7 +202,7 @@ class Change:
 
 
 def why_not_kept(state: t.Mapping[str, t.Any]) -> str:
-    """What the program on the host noted about a change that did not stay."""
+    """Return the reason that the program on the host noted for a change that was undone."""
     reason = str(state.get("error") or "it gave no reason").rstrip(".")
     if state.get("state") == "undone":
         return f"the change of the network was undone, because {reason}. The host is as it was before."

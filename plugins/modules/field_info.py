@@ -86,7 +86,7 @@ def look(world: World, parameters: t.Mapping[str, t.Any]) -> list[dict[str, t.An
 
 
 def found(world: World, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What is asked for, in the form in which it is returned."""
+    """Return the requested part of the report."""
     made: dict[str, t.Any] = {"rows": [], "samples": [], "problems": [], "url": "", "unanswered": ""}
     made["answer_s"] = None
     if inputs["watch_until"]:

@@ -707,7 +707,7 @@ class SnapshotSurvey:
         }
 
     def describe(self, snapshot: Survey) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
-        """What is known of each model, and why the pair's draft does not belong to its target."""
+        """Return the facts of each model, and why the draft model does not match the target model."""
         models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in snapshot.views}
         facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in snapshot.views}
         pair = self.module.params["model_pair"]
@@ -716,7 +716,7 @@ class SnapshotSurvey:
         return facts, judged_pair(pair, models)
 
     def survey(self) -> tuple[Survey, dict[str, dict[str, t.Any]], list[str]]:
-        """What the Hub and the cache have, and what that says of the models."""
+        """Return the survey of the Hub and the cache, with the facts of the models."""
         facts: dict[str, dict[str, t.Any]] = {}
         problems: list[str] = []
         try:

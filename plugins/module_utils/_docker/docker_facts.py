@@ -189,7 +189,7 @@ def group_facts(uid: int) -> dict[str, bool]:
 
 
 def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
-    """What this collection's containers have mounted of the host, whether they run or not."""
+    """Return the host paths that this collection's containers mount, running or not."""
     ours = [one for one in listed if any(label.startswith(LABEL) for label in one.get("Labels") or {})]
     return sorted({mount["Source"] for one in ours for mount in one.get("Mounts") or [] if mount.get("Source")})
 
@@ -244,7 +244,7 @@ class DockerInspector:
         return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
 
     def _held(self, containers: list[dict[str, t.Any]], slot_name: str | None) -> dict[str, t.Any]:
-        """What the running containers and the processes on the GPU keep from others than the slot."""
+        """Return the memory that running containers and GPU processes hold, except the serving container."""
         if not self._holders:
             return {"containers": containers, "gpu_processes": None, "memory": None}
         gpu = ask_gpu_processes()

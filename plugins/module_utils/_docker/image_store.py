@@ -28,13 +28,13 @@ CLASSIC_FACTOR = 3.0
 
 
 def own_architecture() -> str:
-    """This machine's processor, as images name it."""
+    """Return this machine's processor, as images name it."""
     machine = platform.machine()
     return ARCHITECTURES.get(machine, machine)
 
 
 def own_platform() -> str:
-    """What an image for this machine is made for."""
+    """Return the platform of images for this machine."""
     return f"linux/{own_architecture()}"
 
 
@@ -57,7 +57,7 @@ class Store(t.NamedTuple):
         return "Docker's data-root"
 
     def free_bytes(self) -> int | None:
-        """What is free for images; None where nobody can tell."""
+        """Return the free bytes for images; None if unknown."""
         try:
             status = os.statvfs(self.path)
         except OSError:
@@ -94,7 +94,7 @@ def store_of(info: t.Mapping[str, t.Any], root: Path = Path("/")) -> Store | Non
 
 
 def sizes(size: int, kind: str) -> tuple[int, int]:
-    """What an image takes unpacked, and what it takes where it is handed out, both from what the Engine calls its size.
+    """Return the unpacked and the packed bytes of an image, from the size that the Engine reports.
 
     That is the packed size with containerd's store (moby, daemon/containerd/image_inspect.go), which also hands images
     out packed; the classic store unpacks them for good.

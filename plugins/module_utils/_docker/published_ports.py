@@ -48,7 +48,7 @@ def parse(text: str) -> PublishedPort:
 
 
 def published_by(host_config: t.Mapping[str, t.Any]) -> list[PublishedPort]:
-    """What a container, running or not, publishes; in the host's network Docker keeps the list and ignores it."""
+    """Return the ports that a container publishes; in the host's network Docker keeps the list and ignores it."""
     if host_config.get("NetworkMode") == "host":
         return []
     result = []
@@ -63,7 +63,7 @@ def published_by(host_config: t.Mapping[str, t.Any]) -> list[PublishedPort]:
 
 
 def firewall_rules(published: t.Iterable[PublishedPort]) -> list[dict[str, t.Any]]:
-    """What lets containers on Docker's default bridge reach these ports, and each other through them."""
+    """Return the firewall rules that let containers on Docker's default bridge reach these ports."""
     ports = sorted({one.port for one in published if one.protocol == "tcp"})
     if not ports:
         return []

@@ -260,7 +260,7 @@ def nearest(tag: str, tags: list[str], count: int = 5) -> list[str]:
 
 
 def describe(registry: Registry, reference: Reference, platform: str) -> dict[str, t.Any]:
-    """What the registry knows of an image."""
+    """Return the facts that the registry has about an image."""
     result: dict[str, t.Any] = {
         "exists": False,
         "digest": None,

@@ -319,7 +319,7 @@ def held_bytes(
 def holdings(
     machine: Machine, containers: list[dict[str, t.Any]], gpu: t.Sequence[GpuProcess] | None
 ) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """What each container holds, added to it, and the processes on the GPU."""
+    """Return the containers with the memory that each holds, and the processes on the GPU."""
     own_user = user_name(machine.uid)
     processes = [gpu_process(machine, containers, one, own_user) for one in gpu or ()]
     listening = ports_listening(machine, containers)

@@ -151,7 +151,7 @@ class Network:
         }
 
     def device(self, name: str) -> dict[str, str]:
-        """What NetworkManager says of an interface: state, uuid of its profile, and whether it connects by itself."""
+        """Return the state of an interface in NetworkManager, the uuid of its profile, and whether it autoconnects."""
         fields = ("STATE", "CON-UUID", "AUTOCONNECT")
         command = ["nmcli", "-t", "-f", ",".join(f"GENERAL.{field}" for field in fields), "device", "show", name]
         code, output, error = self._run(command)
@@ -260,7 +260,7 @@ class Network:
     # The change
 
     def request(self, document: Document | None, timeout: float) -> State:
-        """What the program on the host is told. Without a document everything of ours goes."""
+        """Return the request for the program on the host. Without a document it removes all our files."""
         present = self.effective_text()
         old = document_of(present) if present else {}
         links = self.links()
@@ -338,7 +338,7 @@ class Network:
             )
 
     def requested(self) -> State:
-        """What the program was told last."""
+        """Return the last request of the program."""
         try:
             data = json.loads((self.directory / "network.request").read_text(encoding="utf-8"))
         except (OSError, ValueError):

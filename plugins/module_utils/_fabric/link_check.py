@@ -89,7 +89,7 @@ class Row:
 
 
 def check_link(args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What a look at a host's end of the cable says; PROOF in arguments.py is what it is asked with.
+    """Check a host's end of the link, with the arguments of PROOF in arguments.py.
 
     Without an `error`, in which the host is named, the rails are those that were proven.
     """
@@ -352,7 +352,7 @@ class LinkCheck:
         )
 
     def _errors(self, rail: Rail) -> int:
-        """What the interface counts of broken packets."""
+        """Return the number of broken packets that the interface counted."""
         counters = self._sys / "class/net" / rail["interface"] / "statistics"
         return sum(read_number(counters / name) or 0 for name in ("rx_errors", "rx_crc_errors", "tx_errors"))
 

@@ -58,7 +58,7 @@ def claim(packet: bytes) -> tuple[str, str] | None:
 
 
 def raw(name: str, kind: int) -> socket.socket:
-    """What comes and goes by an interface in frames of this kind. Replaced in tests."""
+    """Return a raw socket for frames of this kind on an interface. Tests replace it."""
     try:
         # Of no kind until it is bound, or it would hear every interface meanwhile.
         end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)

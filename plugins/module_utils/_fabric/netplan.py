@@ -67,7 +67,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _block(lines: t.Sequence[str], start: int) -> list[str]:
-    """What belongs to the key in this line: the rest of it, and the deeper lines below."""
+    """Return the text of the key in this line: the rest of it, and the deeper lines below."""
     depth = len(lines[start]) - len(lines[start].lstrip())
     result = [lines[start].partition(":")[2]]
     for line in lines[start + 1 :]:
@@ -158,7 +158,7 @@ def is_ours(text: str) -> bool:
 
 
 def before_of(text: str) -> dict[str, t.Any]:
-    """What the interfaces were like before the file was first written."""
+    """Return the state of the interfaces before the file was first written."""
     line = next((line for line in text.splitlines() if line.startswith(_BEFORE)), _BEFORE + "{}")
     try:
         data = json.loads(line[len(_BEFORE) :])

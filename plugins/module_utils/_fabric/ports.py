@@ -200,7 +200,7 @@ def rows(output: str) -> list[dict[str, t.Any]]:
 
 
 def ask_ip(runner: Run, *arguments: str) -> list[dict[str, t.Any]]:
-    """Raises FabricError where the program itself is missing or broken."""
+    """Run `ip` with JSON output. Raise FabricError if the program is missing or broken."""
     code, output, error = runner(["ip", *arguments])
     if code != 0:
         raise FabricError(
@@ -356,7 +356,7 @@ class Managers:
 
 
 def renderer(nm_manages: bool, declared: str | None, nm_running: bool, networkd_running: bool) -> str:
-    """What netplan hands this host's interfaces to."""
+    """Return the renderer that netplan uses for this host's interfaces."""
     if nm_manages:
         return "NetworkManager"
     if declared in ("NetworkManager", "networkd"):

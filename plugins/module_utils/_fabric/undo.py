@@ -168,7 +168,7 @@ class Change:
             time.sleep(POLL_S)
 
     def confirmed(self) -> str:
-        """What was asked for: 'keep', 'undo', or nothing yet."""
+        """Return what was requested: 'keep', 'undo', or nothing yet."""
         with contextlib.suppress(OSError, ValueError):
             data = json.loads(self.confirmation.read_text(encoding="utf-8"))
             if data.get("id") == self.request["id"]:

@@ -35,7 +35,7 @@ SLOT_STATE = str(_hotplug.STATE)
 
 
 def virtualisation(world: World) -> str:
-    """What kind of virtual machine or container this is; systemd-detect-virt fails where it is none."""
+    """Return the kind of virtual machine or container; systemd-detect-virt fails if it is none."""
     code, said, complaint = world.run(("systemd-detect-virt",))
     if not said.strip():
         raise NotMeasured(complaint.strip() or f"systemd-detect-virt ended with {code}")
@@ -88,7 +88,7 @@ def uptime(world: World) -> float:
 
 
 def packages(world: World) -> list[str]:
-    """What is installed of what matters here; dpkg-query fails if one is missing, and tells the others."""
+    """Return the installed packages that matter here; dpkg-query fails if one is missing, and prints the others."""
     code, said, complaint = world.run(("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *PACKAGES))
     if not said.strip():
         raise NotMeasured(" ".join(complaint.split()) or f"dpkg-query ended with {code}")

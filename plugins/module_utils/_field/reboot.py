@@ -45,7 +45,7 @@ Controller = t.Mapping[str, t.Any]
 
 
 def problems(world: World, controller: Controller) -> list[str]:
-    """What a reboot of this Spark would cut off; what is not there to be asked objects to nothing."""
+    """Return what a reboot of this Spark would interrupt; a check that cannot run reports nothing."""
     result: list[str] = []
     for look in (functools.partial(same_machine, controller), at_work, other_containers, other_people):
         with contextlib.suppress(NotMeasured):
@@ -69,7 +69,7 @@ def same_machine(controller: Controller, world: World) -> list[str]:
 
 
 def at_work(world: World) -> list[str]:
-    """What the server is at."""
+    """Return the work that the server is doing."""
     trial = leased_trial(world.directory())
     if trial:
         return [f"a benchmark is running ({trial['title']}); wait for it, or end it with stop.yml and start.yml"]

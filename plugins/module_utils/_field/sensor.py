@@ -53,7 +53,7 @@ class World:
             raise NotMeasured(f"{name} cannot be read ({error.strerror or error})") from None
 
     def output(self, *command: str, deadline: float = 15.0) -> str:
-        """What a program says."""
+        """Return the output of a program."""
         code, said, complaint = self.run(command, deadline=deadline)
         words = " ".join((complaint or said).split())[-200:]
         if code == 127:
@@ -63,7 +63,7 @@ class World:
         return said.strip()
 
     def ask(self, path: str) -> t.Any:
-        """What the Docker Engine says; None for what it does not know."""
+        """Return the answer of the Docker Engine; None for what it does not know."""
         return self._asked(lambda engine: engine.find(path))
 
     def _asked(self, question: t.Callable[[Engine], t.Any]) -> t.Any:
@@ -84,7 +84,7 @@ class World:
         return (self.slot().get("Config") or {}).get("Labels") or {}
 
     def record(self) -> Record:
-        """What was recorded when the deployment was seen to answer."""
+        """Return the record of the verified deployment."""
         labels = self.labels()
         result = current(self.state_directory, labels)
         if result is None:
@@ -100,7 +100,7 @@ class World:
         return result
 
     def state(self) -> dict[str, t.Any]:
-        """What the container's main process says that the server does."""
+        """Return the server's state, as the container's main process wrote it."""
         path = self.directory() / "state" / "state.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))

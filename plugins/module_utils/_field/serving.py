@@ -132,7 +132,7 @@ def plan(world: World) -> list[str]:
 
 
 def free_for_gpu(world: World) -> str:
-    """What CUDA called free before the server was started."""
+    """Return the memory that CUDA called free before the server was started."""
     result = world.record().get("free_for_gpu")
     if not result:
         raise NotMeasured("CUDA was not asked when this was deployed; deploy it again after stop.yml")
@@ -225,7 +225,7 @@ def watch(world: World, until: Path, deadline: float, pause: float = 1.0) -> lis
 
 
 def guarded(world: World) -> list[memory_curve.Line]:
-    """What the memory guard wrote down of the last load, from its start until the server was ready or ended."""
+    """Return the memory guard's lines of the last load, from its start until the server was ready or ended."""
     directory = world.directory() / "state"
     texts = [path.read_text(encoding="utf-8") for path in map(directory.joinpath, GUARD_LOGS) if path.is_file()]
     lines = memory_curve.last_run(memory_curve.parse("".join(texts)))
@@ -249,7 +249,7 @@ def guard_curve(world: World) -> list[list[float]]:
 
 
 def guard_plan(world: World) -> list[str]:
-    """What the memory guard went by, and how low the memory fell."""
+    """Return the limits of the memory guard, and how low the memory fell."""
     begin, *rest = guarded(world)
     lowest = min((line["available"] for line in [begin, *rest] if isinstance(line.get("available"), int)), default=None)
     figures = {"lands at": begin.get("landing"), "a fall counts below": begin.get("watch")}

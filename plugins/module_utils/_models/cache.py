@@ -128,7 +128,7 @@ class UnusedFiles:
 
 
 def unused_files(directory: Path, wanted: ModelSpec) -> UnusedFiles:
-    """What the patterns leave out of all snapshots of a model."""
+    """Return the files that the patterns exclude from all snapshots of a model."""
     everything = pointers(directory)
     surplus = [pointer for pointer in everything if not is_wanted(pointer.name, wanted)]
     served = {pointer.blob for pointer in everything if is_wanted(pointer.name, wanted)}
@@ -219,7 +219,7 @@ class Removal:
 
 
 def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
-    """What of the models fetched here is of no use."""
+    """Return what is unused of the models that were fetched here."""
     result = []
     for model in models:
         if not model.fetched_here:

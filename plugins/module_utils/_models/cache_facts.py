@@ -53,7 +53,7 @@ class ForeignPath:
     recursive: bool
 
     def command(self, user: str) -> str:
-        """What an administrator types."""
+        """Return the command for an administrator."""
         path = shlex.quote(self.path)
         if not Path(self.path).exists():
             return f"sudo install -d -o {user} {path}"
@@ -71,7 +71,7 @@ def is_verified(wanted: ModelSpec, cache: Path, receipts: Path) -> bool:
 
 
 def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list[ForeignPath]:
-    """What of the cache a download of these models must write and another user owns."""
+    """Return the paths in the cache that a download of these models must write and another user owns."""
     cache = Path(os.path.realpath(cache))
     if not cache.exists():
         top = nearest_existing(cache)
@@ -126,7 +126,7 @@ def token_files(cache: Path) -> list[str]:
 
 
 def login_environment(user: int, limit: float = 5.0) -> dict[str, str | None]:
-    """What a shell of the user exports of VARIABLES; what this process has if the shell does not say."""
+    """Return the user's values of VARIABLES from a login shell, or from this process if the shell has none."""
     account = pwd.getpwuid(user)
     here = {name: os.environ.get(name) for name in VARIABLES}
     answer = ask_shell(account.pw_shell or "/bin/sh", account.pw_dir, account.pw_name, limit)
@@ -139,7 +139,7 @@ def login_environment(user: int, limit: float = 5.0) -> dict[str, str | None]:
 
 
 def ask_shell(shell: str, home: str, user: str, limit: float) -> str:
-    """What an interactive login shell answers; what its start-up files print is in it, and nothing of it is kept."""
+    """Return the output of an interactive login shell, with what its start-up files print; it is not kept."""
     environment = {**os.environ, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "TERM": "dumb"}
     command = f"{shlex.quote(sys.executable)} -c '{ASK}'"
     # A file and not a pipe: a daemon that a start-up file leaves behind would keep a pipe open.
@@ -204,7 +204,7 @@ def join(words: t.Sequence[str]) -> str:
 
 
 def statement(facts: CacheFacts) -> list[str]:
-    """What is already there, for people; empty if there is nothing to say."""
+    """Return sentences on what is already present; empty if there is nothing to say."""
     lines = [*_unserved(facts), *_elsewhere(facts)]
     # A run that changes nothing need not repeat what it uses.
     if len(facts.verified) < len(facts.wanted):

@@ -94,7 +94,7 @@ class CacheInspector:
 
 
 def unreadable(cache: str, error: PermissionError) -> str:
-    """What to do about a cache that may not be looked at."""
+    """Return the fix for a cache that cannot be read."""
     return (
         f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back "
         f"with 'sudo chown -R {pwd.getpwuid(os.geteuid()).pw_name}: {cache}', then run again"

@@ -79,7 +79,7 @@ def weight_bytes(sizes: t.Mapping[str, int]) -> int | None:
 
 
 def facts_of(files: ModelFiles, bytes_of_files: int | None) -> dict[str, t.Any]:
-    """What a memory plan has to know of a model; None for what its files do not say."""
+    """Return the facts of a model that a memory plan needs; None for what its files do not say."""
     config, quantization = files.json(CONFIG) or {}, files.json(QUANTIZATION) or {}
     return model_facts(config, quantization, total_size(files.json(INDEX) or {}) or bytes_of_files)
 

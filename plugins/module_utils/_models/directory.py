@@ -82,7 +82,7 @@ def shown(names: t.Sequence[str], most: int = 3) -> str:
 
 
 def contents(directory: Path) -> Contents:
-    """What a server sees of a directory that is all it is given."""
+    """Return the contents of a directory as a server sees them."""
     result = Contents({}, [])
     # Anything may have been given, a whole disk too.
     is_model = (directory / CONFIG).is_file()
@@ -113,7 +113,7 @@ def leads_outside(link: Path, directory: Path) -> bool:
 
 
 def look_into(path: Path) -> Contents:
-    """What a directory holds; raises DirectoryError if it is none or cannot be looked into."""
+    """Return the contents of a directory; raise DirectoryError if it is none or cannot be read."""
     if not path.is_absolute():
         raise DirectoryError(
             f"{path} is no absolute path: give the model's directory as it is called on the Spark, beginning with /"
@@ -183,7 +183,7 @@ class ModelDirectory:
         return name in self.sizes and name not in self.unreadable and name not in self.pointers
 
     def _cache(self) -> str:
-        """What to give in place of a Hugging Face cache, or of one model's part of it."""
+        """Return the path to give instead of a Hugging Face cache, or of one model's part of it."""
         if CONFIG in self.sizes:
             return ""
         part = SNAPSHOT.search(str(self.path))
@@ -206,7 +206,7 @@ class ModelDirectory:
         return ""
 
     def _above(self) -> str:
-        """What to do about a directory that is no model's at all, perhaps one above it."""
+        """Return the fix for a directory that is no model's, perhaps one above it."""
         below = sorted(path.split("/")[0] for path in self.sizes if re.fullmatch(rf"[^/]+/{CONFIG}", path))
         if CONFIG in self.sizes or weight_files(self.sizes):
             return ""
@@ -327,7 +327,7 @@ def _copy_of(directory: Path) -> str:
 
 
 def header_problem(path: Path) -> str:
-    """What is wrong with the length of a file of safetensors: 8 bytes, a header of as many bytes, the tensors."""
+    """Return the problem with the length of a safetensors file: 8 bytes, a header of that length, the tensors."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

@@ -74,7 +74,7 @@ def size_of(path: Path) -> int | None:
 
 
 def own_size(path: Path) -> int:
-    """What a file itself occupies: nothing for a link, or for one that has vanished meanwhile."""
+    """Return the bytes that a file itself occupies: 0 for a link, or for a file that has vanished."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -147,7 +147,7 @@ class CachedRepository:
         return result
 
     def bytes_on_disk(self) -> int:
-        """What removing the directory gives back."""
+        """Return the bytes that removing the directory frees."""
         # In an ordinary cache snapshots hold only links; a cache copied without links holds files.
         walked = (Path(parent) / name for parent, _dirs, names in os.walk(self.directory) for name in names)
         return sum(own_size(path) for path in walked)
@@ -158,7 +158,7 @@ class CachedRepository:
         return [file for file in files if size_of(snapshot / file.path) != file.size]
 
     def bytes_missing(self, missing: t.Iterable[RemoteFile]) -> int:
-        """What is still to be downloaded; a part that can be continued counts as there."""
+        """Return the bytes still to download; a part that can be continued counts as present."""
         parts = {part.blob: part.size for part in self.parts() if part.resumable}
         needed = {}
         for file in missing:
@@ -179,7 +179,7 @@ def receipt_file(receipts: Path, repository: str) -> Path:
 
 
 def read_receipt(receipts: Path, repository: str) -> Receipt | None:
-    """What was once downloaded and checked; an unreadable receipt is none."""
+    """Return the receipt of a verified download; None if it is missing or unreadable."""
     try:
         data = json.loads(receipt_file(receipts, repository).read_text(encoding="utf-8"))
         usable = (

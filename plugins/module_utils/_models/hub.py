@@ -146,7 +146,7 @@ class Hub:
         timeout: float = 20.0,
         deadline: float = 120.0,
     ) -> None:
-        """The timeout is that of one read; the deadline is that of a whole answer."""
+        """Create the client. The timeout is for one read, the deadline for a whole answer."""
         self.endpoint = endpoint.rstrip("/")
         # A line break at its end would make http.client refuse the header, and quote it in the error.
         self._token = token.strip()

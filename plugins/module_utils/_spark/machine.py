@@ -62,7 +62,7 @@ class GpuError(OSError):
 
 
 def ask_gpu(command: t.Sequence[str]) -> str:
-    """What nvidia-smi prints, or GpuError.
+    """Return the output of nvidia-smi; raise GpuError if it fails.
 
     A hung driver answers no question, and who waits for it in the kernel ends by no signal: it is left behind.
     """
@@ -166,7 +166,7 @@ def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
 
 
 def remedy(error: str, available: int) -> str:
-    """What to do about a driver that does not answer: a full memory alone makes nvidia-smi take minutes."""
+    """Return the fix for a driver that does not answer: a full memory alone makes nvidia-smi take minutes."""
     if SILENT in error and available < SCARCE_BYTES:
         return (
             "Next to no memory is available, which alone can make it take minutes: free some first, such as with "

@@ -62,7 +62,7 @@ class WatchedJobError(Exception):
 
 
 def job_key(program: bytes, arguments: t.Sequence[str]) -> str:
-    """What makes two jobs the same work. The standard input is left out: a renewed token is no other work."""
+    """Return the key of the same work. Standard input is left out: a renewed token is no other work."""
     return hashlib.sha256(json.dumps([hashlib.sha256(program).hexdigest(), *arguments]).encode()).hexdigest()
 
 
@@ -118,7 +118,7 @@ def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
 
 
 def give_to_owner(path: Path) -> None:
-    """What root makes in a user's directory becomes the user's, who may run the next job without being root."""
+    """Give a file that root made in a user's directory to the user, who may run the next job without root."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid)
@@ -194,7 +194,7 @@ class Job:
             os.close(descriptor)
 
     def read(self) -> State | None:
-        """What is known of the job; None when there is none."""
+        """Return the state of the job; None if there is none."""
         for attempt in range(3):
             try:
                 state = json.loads(self._state_file.read_bytes())
@@ -332,7 +332,7 @@ def _write_if_possible(job: Job, state: State) -> None:
 
 
 def outcome(job: Job, rc: int, result: t.Any, error: str | None) -> State:
-    """What the job came to, from the program's exit status and its last words."""
+    """Return the state in which the job ended, from the exit status and the last output."""
     if error is None and rc != 0:
         said = last_line(job.log)
         error = f"The {job.name} job ended with {how_it_ended(rc)} and without saying why; its log is {job.log}"

@@ -193,7 +193,7 @@ def _share(sample: Facts, position: int) -> float | None:
 
 
 def _by_position(point: Point) -> list[float] | None:
-    """Acceptance of each drafted token; with the target's own one they add up to the acceptance length."""
+    """Return the acceptance of each drafted token; with the target's own they add up to the acceptance length."""
     if not point.acceptance:
         return None
     return [
@@ -321,7 +321,7 @@ def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
 
 
 def verdict(points: t.Sequence[Facts], repetitions: int = 1) -> Report:
-    """What to do, in one sentence, from the points of a report."""
+    """Return the verdict in one sentence, from the points of a report."""
     compared = [point for point in points if point["speedup"]]
     if not compared:
         return _verdict("undecided", None, f"Undecided: {_not_compared(points)}")
@@ -434,7 +434,7 @@ def _counts(point: Point) -> t.Iterator[dict[str, str]]:
 def findings(
     results: Facts, points: t.Sequence[Point], described: t.Sequence[Facts], off: Point | None
 ) -> list[dict[str, str]]:
-    """What the figures alone would hide."""
+    """Return the findings that the figures alone would hide."""
     result = []
     if results.get("restored") is False:
         result.append(

@@ -24,7 +24,7 @@ def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
 
 
 def commits(models: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """What tells a model's files from those of another day: its commit, or the fingerprint of a directory."""
+    """Return the identity of a model's files: the commit, or the fingerprint of a directory."""
     return {name: str(model.get("commit") or model.get("fingerprint") or "") for name, model in models.items()}
 
 
@@ -34,7 +34,7 @@ def choice_record(
     recipe: t.Mapping[str, t.Any],
     speculative_config: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
-    """What is kept of a benchmark that has come to a verdict; empty of one that has not."""
+    """Return the record of a benchmark that came to a verdict; empty if it did not."""
     verdict = report["verdict"]
     if verdict["kind"] not in ("use", "off"):
         return {}
@@ -52,7 +52,7 @@ def choice_record(
 
 
 def verdict(report: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """What a benchmark has found of the deployment that it was made with; empty where it has come to no verdict."""
+    """Return the verdict of a benchmark about its deployment; empty if there is none."""
     if report["verdict"]["kind"] not in ("use", "off"):
         return {}
     configuration = record["container"]["labels"].get(f"{LABEL}configuration", "")

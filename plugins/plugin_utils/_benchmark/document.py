@@ -58,7 +58,7 @@ def registry_of(reference: t.Any) -> str:
 
 
 def context(record: Report, plan: Report, machine: Report, results: Report, date: str) -> Report:
-    """What a report says of what was measured; nothing by which the Spark or its owner could be found.
+    """Return the context of a report, without anything that identifies the Spark or its owner.
 
     The record of the deployment, what the plan and spark_info (as `machine`) returned, and the day.
     """

@@ -126,7 +126,7 @@ def _template() -> jinja2.Template:
 
 
 def _printable(value: t.Any) -> t.Any:
-    """What every text passes on its way into the page."""
+    """Convert a value to text for the page."""
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -135,7 +135,7 @@ def _printable(value: t.Any) -> t.Any:
 
 
 def cost(point: Point, report: Report) -> str | None:
-    """What a pass with these drafts takes, in passes without."""
+    """Return the cost of a pass with these drafts, in passes without drafts."""
     result = pass_cost(point, report)
     return None if result is None else digits(result)
 
@@ -207,7 +207,7 @@ def hardware(report: Report) -> str:
 
 
 def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[str, list[str]]]:
-    """What was measured, in short."""
+    """Yield the measured deployment, in short."""
     image = report.get("image") or {}
     rows = {
         "Date": [f"{report['date']}, compared with {comparison['date']}" if comparison else report["date"]],
@@ -227,7 +227,7 @@ def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[st
 
 
 def identity(report: Report) -> t.Iterator[tuple[str, str]]:
-    """What was measured, whole."""
+    """Yield the measured deployment, in full."""
     image = report.get("image") or {}
     yield "Deployment", report["deployment"]
     yield "Image", image.get("reference") or "unknown"

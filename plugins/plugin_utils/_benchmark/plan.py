@@ -93,7 +93,7 @@ def read_length(value: t.Any) -> int | None:
 
 
 def requested_points(inputs: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[SweepPoint]:
-    """What is measured of a deployment, as it was asked for."""
+    """Return the points to measure, as requested."""
     return sweep_points(inputs["draft_lengths"], inputs["quick"], int(record.get("draft_length") or 0))
 
 
@@ -150,7 +150,7 @@ def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], le
 
 
 def fingerprint(record: t.Mapping[str, t.Any], options: str, prompts: t.Sequence[t.Any], settings: Settings) -> str:
-    """What a measured point depends on. The same again need not be measured again."""
+    """Return the fingerprint of a measured point. A point with the same one need not be measured again."""
     models = {name: model.get("commit") or model.get("fingerprint") for name, model in record["models"].items()}
     everything = [
         record["deployment"],
@@ -253,7 +253,7 @@ def task(
     settings: Settings,
     told: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
-    """What the program on the Spark is to measure, with the paths, times and limits that it is told besides."""
+    """Return the task of the program on the Spark, with its paths, times and limits."""
     return {
         "title": record.get("title"),
         "url": record.get("url"),
@@ -271,7 +271,7 @@ def key(points_: t.Iterable[t.Mapping[str, t.Any]]) -> str:
 
 
 def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
-    """Raises BenchmarkError where the winner could not be chosen for what serves on these hosts."""
+    """Raise BenchmarkError if the winner could not be chosen for the deployment on these hosts."""
     if recipe["name"] != record["deployment"]:
         raise BenchmarkError(
             f"{record['deployment']} serves here, but the recipe is {recipe['name']}. Give the recipe that it was "
@@ -301,7 +301,7 @@ def announcement(
     load_s: float | None,
     now: datetime.datetime,
 ) -> list[str]:
-    """What is going to happen, how often the model is loaded, and until when."""
+    """Return what will happen, how often the model is loaded, and until when."""
     surely = [wish.id for wish in wanted if wish.always]
     perhaps = [wish.id for wish in wanted if not wish.always]
     measured = f"{host} is measured at draft length {', '.join(surely)}"

@@ -177,13 +177,13 @@ def focus(report: Report) -> Point | None:
 
 
 def base_ms(report: Report) -> float | None:
-    """What a pass without drafts takes."""
+    """Return the milliseconds of a pass without drafts."""
     off = measured_without(report)
     return mean(off, "pass_ms") if off else None
 
 
 def pass_cost(point: Point, report: Report) -> float | None:
-    """What a pass with these drafts takes, in passes without drafts: so many tokens a pass break even."""
+    """Return the cost of a pass with these drafts, in passes without drafts; it is the break-even length."""
     with_drafts, without = mean(point, "pass_ms"), base_ms(report)
     return with_drafts / without if with_drafts and without else None
 
@@ -452,7 +452,7 @@ def _columns(rows: t.Sequence[tuple[t.Any, ...]]) -> list[list[t.Any]]:
 
 
 def _interval(axes: Axes, x: float, figure: t.Mapping[str, t.Any] | None, one: Series, filled: bool = True) -> None:
-    """A marker with its interval; the first of a series names it in the legend."""
+    """Draw a marker with its interval; the first of a series names it in the legend."""
     if figure is None:
         return
     if figure["low"] is not None and figure["high"] is not None:

@@ -159,7 +159,7 @@ def from_to(change: Change, unit: str = "") -> str:
 
 
 def comparison_table(comparison: Comparison) -> list[str]:
-    """What changed since an earlier report."""
+    """Return the table of changes since an earlier report."""
     rows = []
     for row in comparison["rows"]:
         figures = row["figures"]

@@ -79,7 +79,7 @@ def bounds(drafts: int, roofline: t.Mapping[str, t.Any] | None) -> Bounds | None
 
 
 def theory(acceptance: float, drafts: int, roofline: t.Mapping[str, t.Any] | None) -> Theory:
-    """What theory says of a draft length."""
+    """Return the prediction of theory for a draft length."""
     cost = bounds(drafts, roofline)
     return Theory(
         a=acceptance,

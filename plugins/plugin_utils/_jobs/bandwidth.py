@@ -160,7 +160,7 @@ def rate(output: str) -> float | None:
 
 
 def run_perftest(command: list[str]) -> str:
-    """What it printed; nothing where it failed, which is no fault of the cable's."""
+    """Return the output of the program; empty if it failed, which is no fault of the link."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PERFTEST_S)
         return done.stdout
@@ -168,7 +168,7 @@ def run_perftest(command: list[str]) -> str:
 
 
 def by_rdma(rail: Rail, port: int) -> float | None:
-    """What the head measures; the other end may need a moment to listen."""
+    """Return the head's measurement; the other end may need a moment to listen."""
     command = perftest(rail, port, rail.peer_address)
     until = time.monotonic() + PERFTEST_S
     result = None

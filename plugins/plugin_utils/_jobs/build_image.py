@@ -75,7 +75,7 @@ def secrets(settings: t.Mapping[str, str]) -> list[str]:
 
 
 def context(dockerfile: str) -> bytes:
-    """What the Engine builds from."""
+    """Return the build context for the Engine."""
     file, data = io.BytesIO(), dockerfile.encode()
     with tarfile.open(fileobj=file, mode="w") as archive:
         info = tarfile.TarInfo("Dockerfile")
@@ -139,7 +139,7 @@ class Output:
 
 
 def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
-    """What the Engine says while it builds."""
+    """Yield the messages of the Engine during the build."""
     # The base is there, and is to be the one that was looked at.
     query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
     if arguments:

@@ -25,7 +25,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def message_of(body: str) -> str:
-    """What an answer that is an error says."""
+    """Return the message in the body of an error answer."""
     try:
         answer = json.loads(body)
     except ValueError:
@@ -78,5 +78,5 @@ def stream(response: http.client.HTTPResponse) -> t.Iterator[Message]:
 
 
 def error_in(message: Message) -> str:
-    """What a message of the stream calls an error."""
+    """Return the error in a message of the stream."""
     return str((message.get("errorDetail") or {}).get("message") or message.get("error") or "")

@@ -104,7 +104,7 @@ class Repository:
         return sum({file.blob: file.size for file in self.files}.values())
 
     def bytes_there(self) -> int:
-        """Downloaded bytes of the wanted files, parts included; a blob that two files share counts once."""
+        """Return the downloaded bytes of the wanted files, parts included; a blob that two files share counts once."""
         parts: dict[str, int] = {}
         for part in self.cached.parts():
             parts[part.blob] = max(parts.get(part.blob, 0), part.size)
@@ -223,7 +223,7 @@ def is_noted(known: File | None, file: RemoteFile, status: os.stat_result) -> bo
 
 
 def replaced_text(wrong: t.Sequence[str]) -> str:
-    """What a person is told of files that were fetched again."""
+    """Return the sentence about files that were fetched again."""
     return (
         f"The checksum of {' and of '.join(wrong)} was not the Hub's, so it was deleted and fetched again. A server "
         "that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it anew. If this "
@@ -286,7 +286,7 @@ class Fetch:
         self.fetched += self.bytes_there() - before
 
     def noted(self) -> dict[str, Noted]:
-        """What earlier receipts say of the files of each model, if they are to be trusted."""
+        """Return the notes of earlier receipts on the files of each model, if they are to be trusted."""
         receipts = {
             item.id: None if item.verify else read_receipt(self.receipts, item.id) for item in self.repositories
         }
@@ -457,7 +457,7 @@ class Fetch:
         return sorted(wrong)
 
     def check_file(self, repository: Repository, file: RemoteFile, known: File | None) -> File | None:
-        """What to note of a file; None if it was wrong and is deleted."""
+        """Return the note of a file; None if it was wrong and is deleted."""
         path = repository.pointer(file).resolve()
         status = path.stat()
         sha256 = file.blob

@@ -138,7 +138,7 @@ def explain(reference: str, problem: str, room: str) -> str:
 
 
 def problem_in(text: str) -> str | None:
-    """What the Engine's stream calls an error; of one while unpacking, containerd's store only tells as of progress."""
+    """Return the error in the Engine's stream; containerd's store reports unpacking errors as progress."""
     for line in text.splitlines():
         with contextlib.suppress(ValueError, AttributeError):
             message = json.loads(line)

@@ -108,7 +108,7 @@ class Progress:
             layer.fetched, layer.unpacked = layer.size, 1.0
 
     def state(self) -> Message | None:
-        """What to tell now; None before there is anything to tell."""
+        """Return the progress to report; None if there is none yet."""
         with self.lock:
             return self._state()
 
@@ -173,7 +173,7 @@ def explain(image: str, message: str, free: str = "") -> str:
 
 
 def messages(engine: Engine, image: str) -> t.Iterator[Message]:
-    """What the Engine says while it pulls."""
+    """Yield the messages of the Engine during the pull."""
     repository, tag = split_reference(image)
     try:
         response = engine.request("POST", "/images/create?" + urlencode({"fromImage": repository, "tag": tag}))

@@ -187,7 +187,7 @@ class Link:
                 self._words.append(text)
 
     def _greet(self) -> None:
-        """A login shell may print something before the program is run."""
+        """Skip what a login shell prints before the program runs."""
         try:
             for _number in range(MOST_GREETING_LINES):
                 if self._line().decode(errors="replace").strip() == GREETING:
@@ -275,7 +275,7 @@ class Link:
         return self.read_line()
 
     def send_file(self, file: t.BinaryIO, offset: int, size: int, told: t.Callable[[int], None]) -> None:
-        """The kernel moves the bytes; Python sees none of them."""
+        """Send a file with sendfile: the kernel moves the bytes, and Python sees none of them."""
         while offset < size:
             try:
                 count = os.sendfile(self._in, file.fileno(), offset, min(size - offset, 4 * CHUNK))
@@ -386,7 +386,7 @@ class Copy:
 
 
 def advice(reason: str) -> str:
-    """What to look at when nothing gets through."""
+    """Return what to check when nothing arrives."""
     if "refused" in reason:
         return "see that nobody has stopped the copy there or restarted that Spark"
     if "timed out" in reason or "No route" in reason or "unreachable" in reason:
@@ -395,7 +395,7 @@ def advice(reason: str) -> str:
 
 
 def replaced_text(worker: str, wrong: t.Sequence[str]) -> str:
-    """What a person is told of files that were sent again."""
+    """Return the sentence about files that were sent again."""
     return (
         f"{worker}: {' and '.join(wrong)} had another checksum there than it was sent with, so it was deleted and sent "
         "again. A server that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it "

@@ -57,7 +57,7 @@ def children(pid: int) -> int:
 
 
 def descendants(pid: int) -> set[int]:
-    """What a process has made, and what that has made."""
+    """Return all descendants of a process."""
     known, result, new = parents(), set[int](), {pid}
     while new:
         new = {child for child, parent in known.items() if parent in new} - result

@@ -216,7 +216,7 @@ def read_object(path: Path) -> Json:
 
 
 def not_written(error: OSError, directory: Path) -> SweepError:
-    """What to tell when a file cannot be written."""
+    """Return the error for a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SweepError(
             f"The disk under {directory} is full: make room and run the same again, which keeps the finished points."
@@ -274,7 +274,7 @@ def counted_chunks(answer: completions.Answer) -> list[completions.Chunk] | None
 
 
 def sample_of(answer: completions.Answer, prompt: Prompt, repetition: int) -> Json:
-    """What an answer shows. Each chunk after the first is one pass of the target model."""
+    """Return the sample of an answer. Each chunk after the first is one pass of the target model."""
     counted = counted_chunks(answer)
     chunks = counted or answer.steps()
     later = list(zip(chunks, chunks[1:]))
@@ -927,7 +927,7 @@ class Sweep:
 
 
 def ignore_signals() -> None:
-    """What is being taken back must not be interrupted."""
+    """Ignore signals while a trial is being undone."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

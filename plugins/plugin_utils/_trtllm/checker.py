@@ -36,7 +36,7 @@ def _bounds(field: Field) -> str:
 
 
 def _expected(field: Field) -> str:
-    """What a field may hold, as the middle of a sentence."""
+    """Return the values that a field may have, as the middle of a sentence."""
     if field["type"] == "union":
         return " or ".join(_expected(other) for other in field["any_of"])
     if "values" in field:

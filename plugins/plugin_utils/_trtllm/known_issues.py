@@ -122,7 +122,7 @@ ROW: dict[str, Field] = {
 
 
 def _errors(name: str, row: t.Mapping[str, t.Any]) -> list[str]:
-    """What no single key of a row shows."""
+    """Return the errors of a row that no single key shows."""
     errors = []
     if "nccl" in row and len(row["nccl"]) != 2:
         errors.append(f"{name}.nccl has to be two versions, the first and the last")

@@ -77,7 +77,7 @@ CHOICES = (*METHODS, NONE)
 
 
 def draft_model(method: str | None) -> str | None:
-    """What kind of draft model a method needs; none if it is no method at all."""
+    """Return the kind of draft model that a method needs; None if it is not a method."""
     return METHODS[method].draft_model if method in METHODS else None
 
 

@@ -141,7 +141,7 @@ def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, f
 
 
 def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Family) -> list[Finding]:
-    """Findings about speculation that came from parameters, under the names of the parameters."""
+    """Return the findings about speculation that came from parameters, under the parameters' names."""
     if request.method not in METHODS:
         return list(findings)
     names = {spec(METHODS[request.method].length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
@@ -214,7 +214,7 @@ def failure(built: Built) -> str:
 
 
 def answer(built: Built) -> dict[str, t.Any]:
-    """What a task returns of it, whether it fails with it or not."""
+    """Return the result of a task, whether it fails or not."""
     about = {"release": built.release, "family": built.family, "method": built.method}
     if built.errors:
         errors = [{"path": error.path, "message": error.message} for error in built.errors]

@@ -94,7 +94,7 @@ def check_parts(path: str, value: t.Any, each: Field) -> list[str]:
 
 
 def unknown(path: str, key: t.Any, known: t.Iterable[str]) -> str:
-    """That a key is none of the known ones, and the one that was meant, or all of them."""
+    """Return the error for an unknown key, with the likely key or all of them."""
     known = list(known)
     if str(key) in known:
         return f"{path} must be text; put it in quotes"

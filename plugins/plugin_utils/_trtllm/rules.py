@@ -241,7 +241,7 @@ def graph_sizes_agree(subject: Subject) -> None:
 
 
 def static_tree_is_a_list(subject: Subject) -> None:
-    """The server reads a text as Python writes it, and takes the longest branch of it."""
+    """Check a static tree as the server does: it parses a Python list and takes the longest branch."""
     choices = subject.speculation.get("eagle_choices")
     if not isinstance(choices, str):
         return

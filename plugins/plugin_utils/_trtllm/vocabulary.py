@@ -78,7 +78,7 @@ def inner(said: Said) -> list[t.Any]:
 
 
 def field_errors(path: str, said: t.Any, before: t.Any = None) -> list[str]:
-    """What is wrong with a field, and with those that it holds; one that was there before may say less."""
+    """Return the errors of a field and its subfields; a field of an earlier family may omit keys."""
     if not isinstance(said, dict):
         return check_value(path, said, WORD)
     errors = check_mapping(path, said, FIELD)
@@ -91,7 +91,7 @@ def field_errors(path: str, said: t.Any, before: t.Any = None) -> list[str]:
 
 
 def section_errors(path: str, said: Said, before: Said, extends: bool) -> list[str]:
-    """What is wrong with the fields of a section, of which the family that is extended may have some."""
+    """Return the errors in the fields of a section; the extended family may have some of them."""
     fields, known = said.get("fields") or {}, before.get("fields") or {}
     errors = []
     for name, field in fields.items():
@@ -106,7 +106,7 @@ def section_errors(path: str, said: Said, before: Said, extends: bool) -> list[s
 
 
 def said_errors(said: Said, before: Said) -> list[str]:
-    """What is wrong with a file; `before` is the family that it extends, or what holds without one."""
+    """Return the errors of a file; `before` is the family that it extends, or the defaults."""
     errors = check_mapping("", {**before, **said}, FAMILY)
     if errors:
         return errors
@@ -135,7 +135,7 @@ def names_in(section: Said) -> t.Iterator[tuple[str, str]]:
 
 
 def whole_errors(family: Said) -> list[str]:
-    """What a family with all that it extends names in vain."""
+    """Return the references of a whole family that lead nowhere."""
     sections: Said = family["sections"]
     errors = [f"sections.{name} is missing" for name in (ROOT, SPECULATION) if name not in sections]
     errors += [

@@ -40,7 +40,7 @@ def ask(said: list[str], found: dict[str, int | None]) -> None:
 
 
 def free(driver: ctypes.CDLL) -> int | None:
-    """What CUDA calls free, in bytes, asked in the context that each program has anyway; None without an answer."""
+    """Return the bytes that CUDA calls free, in the context that each program has anyway; None without an answer."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     available, total = ctypes.c_size_t(), ctypes.c_size_t()
     try:
