@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
 
 
 def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What is measured, and for which recipe."""
+    """Return the plan: what is measured, and for which recipe."""
     planned = points(host, given)
     path = find(given["recipe"], RECIPES, Path.cwd()) if given["recipe"] is not None else None
     recipe = load(path) if path else {}
@@ -105,7 +105,7 @@ def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.An
 
 
 def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What is measured, and with what."""
+    """Return the points to measure, with their options."""
     for name, least in LEAST.items():
         value = inputs[name.removeprefix("speculative_benchmark_")]
         if any(one < least for one in (value if isinstance(value, list) else [value])):
@@ -195,7 +195,7 @@ def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
 
 
 def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What is kept of the verdict, where the plan has a recipe to choose for, and how the benchmark has ended."""
+    """Return the verdict to keep, the plan's recipe to choose for, and how the benchmark ended."""
     plan, results = inputs["plan"], inputs["results"]
     recipe = plan.get("recipe")
     return {

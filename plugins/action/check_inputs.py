@@ -70,7 +70,7 @@ class ActionModule(ActionBase):
             )
 
     def _refuse_another_user(self, variables: t.Mapping[str, t.Any]) -> None:
-        """Some tasks would be another user's and some not, or all, those on the controller among them."""
+        """Refuse a become user other than root, with which some or all tasks would create files of another owner."""
         user = self._templar.template(variables.get("ansible_become_user", self._task.become_user)) or ROOT
         # Where nobody says who logs in, it is whoever runs this, as far as Ansible knows.
         if self._connection.become and (self._get_remote_user() or getpass.getuser()) != user:

@@ -20,7 +20,7 @@ READ = "0644"
 
 
 def desired_files(inputs: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """What there has to be, as a look says what there is. A mode that is written in another way is not found there."""
+    """Return the desired files, in the form in which the module reports them. Modes must have the same notation."""
     place = PurePosixPath(GENERATIONS, inputs["generation"]) if inputs.get("generation") else PurePosixPath()
     files = inputs.get("files") or []
     below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}

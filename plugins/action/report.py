@@ -124,7 +124,7 @@ class ActionModule(ActionBase):
     def _cluster_differences(
         host: str, compare: dict[str, t.Any], document: dict[str, t.Any] | None
     ) -> dict[str, t.Any]:
-        """What shows only when the Sparks are looked at together, to be told and kept."""
+        """Return the findings that only a comparison of the Sparks shows."""
         between = differences(compare, host)
         title = "Of the two Sparks together" if len(compare) == 2 else "Of the Sparks together"
         return {"title": title, "items": between, "document": {**(document or {}), "between": between}}
@@ -143,7 +143,10 @@ class ActionModule(ActionBase):
     def _summary(
         self, host: str, variables: dict[str, t.Any], record: dict[str, t.Any], endpoint: dict[str, t.Any] | None
     ) -> tuple[list[str], str | None]:
-        """What the record's deployment serves, whole and in short; nothing of a worker, for which its head speaks."""
+        """Return the summary of a recorded deployment, whole and in short.
+
+        Eempty for a worker, which its head reports.
+        """
         if is_worker(record):
             return [], None
         offered = access.endpoint_of(endpoint)
@@ -154,7 +157,7 @@ class ActionModule(ActionBase):
     def _preflight(
         host: str, title: str, image: str, hosts: dict[str, t.Any], table: bool
     ) -> tuple[list[str], list[str], str]:
-        """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
+        """Return the preflight report, its problems, and the message of a run that fails with them."""
         try:
             result = {host: preflight.findings(host, facts or {}, list(hosts)) for host, facts in hosts.items()}
         except ValueError as error:

@@ -240,7 +240,7 @@ class Story:
                 self._recap(host, counts, bool(bad))
 
     def broken_off(self) -> None:
-        """The process ends, and nobody has called for the end of the story."""
+        """End the story of a process that ends without a last event."""
         if self._step is not None:
             goes_on = GOES_ON if self._task is not None and is_followed(self._task) else ""
             self._screen.show(f"interrupted during: {self._step.task}{goes_on}", colour("COLOR_ERROR"))

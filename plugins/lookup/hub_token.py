@@ -48,7 +48,7 @@ from ansible.plugins.lookup import LookupBase
 
 
 def in_file(environment: t.Mapping[str, str]) -> str:
-    """What the token file says, if there is one."""
+    """Return the token in the token file, if there is one."""
     home = environment.get("HF_HOME") or "~/.cache/huggingface"
     path = Path(environment.get("HF_TOKEN_PATH") or f"{home}/token").expanduser()
     try:

@@ -306,8 +306,10 @@ def gpu_process(
 def held_bytes(
     machine: Machine, container: dict[str, t.Any], processes: t.Sequence[dict[str, t.Any]] | None
 ) -> int | None:
-    """Return the memory that a container keeps from others: what its processes have on the GPU, which no control group
-    counts, and what its control group counts. None where neither is known."""
+    """Return the memory that a container keeps from others; None if it is unknown.
+
+    It is what its processes have on the GPU, which no control group counts, and what its control group counts.
+    """
     on_gpu = [process["bytes"] for process in processes or () if process["container"] == container["name"]]
     sizes = [size for size in on_gpu if size is not None]
     anonymous = anonymous_bytes(control_group(machine, container.get("pid")))

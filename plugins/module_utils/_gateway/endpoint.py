@@ -234,7 +234,7 @@ def model_of(body: bytes) -> str | None:
 
 
 def remedy(wrong: t.Sequence[Row]) -> str:
-    """What to do about rows that are not as they should be."""
+    """Return the fix for rows that are wrong."""
     if any(row.expected[:1] == "4" and row.got[:1] == "2" for row in wrong):
         return "It lets in what it has to keep out: stop it first, for example with -e speculative_serve_expose=local."
     if any(row.got in ("502", "503", "504") for row in wrong):

@@ -135,7 +135,7 @@ def good_names(wish: ProxySpec, host: Host) -> list[str]:
 
 
 def problems(wish: ProxySpec, host: Host) -> list[str]:
-    """What speaks against it, each in a sentence."""
+    """Return the problems of the proxy, each a sentence."""
     result = []
     if host.gateway is None:
         result.append(

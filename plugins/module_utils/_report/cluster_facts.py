@@ -81,7 +81,7 @@ def cluster_image(base: str) -> str:
 
 
 def fingerprint(inspected: Facts) -> str:
-    """What is the same for the same image in every Docker. Its ID is not: it depends on how Docker stores images."""
+    """Return the identity of an image in every Docker. Its ID is not: it depends on how Docker stores images."""
     config = inspected.get("Config") or {}
     kept = {key: config.get(key) for key in CONFIG_KEYS if config.get(key)}
     layers = (inspected.get("RootFS") or {}).get("Layers") or []
@@ -176,7 +176,7 @@ def filesystem(path: Path) -> dict[str, t.Any]:
 
 
 def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
-    """What tells files from others, by their names, modes and contents."""
+    """Return the digest of files, from their names, modes and contents."""
     rows = [[file["name"], file["mode"], file["content"]] for file in files]
     return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
 
@@ -296,7 +296,7 @@ class ClusterInspector:
             return []
 
     def docker(self) -> tuple[list[dict[str, t.Any]], dict[str, t.Any]]:
-        """What the Engine knows. That it cannot be asked is for others to explain."""
+        """Return the Engine's images and containers; empty if it does not answer, which is reported elsewhere."""
         containers: list[dict[str, t.Any]] = []
         slot: dict[str, t.Any] | None = None
         images: dict[str, dict[str, t.Any] | None] = {"base": None, "cluster": None}

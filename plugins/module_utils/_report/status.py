@@ -103,7 +103,7 @@ class Previous:
 
     @classmethod
     def of(cls, record: t.Mapping[str, t.Any] | None, now: t.Mapping[str, t.Any] | None = None) -> Previous | None:
-        """What a record would bring back in place of what serves now."""
+        """Return what a rollback to this record would start."""
         if record is None:
             return None
         return cls(

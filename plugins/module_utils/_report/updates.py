@@ -186,7 +186,7 @@ def model_row(commit: str | None, wanted: ModelSpec, hubs: t.Sequence[Hub]) -> R
 
 
 def _compare_pin(row: Row, wanted: ModelSpec, hubs: t.Sequence[Hub]) -> None:
-    """A pinned model changes only when the recipe does."""
+    """Compare a pinned model, which changes only with the recipe."""
     row.newest, row.verdict = wanted.revision, PINNED
     if row.current and row.current != wanted.revision:
         row.verdict, row.proposed = NEWER, wanted.revision

@@ -57,17 +57,17 @@ def now() -> float:
 
 
 def directory() -> Path:
-    """What is gone when the run is."""
+    """Return the directory of the run, which is removed with it."""
     return Path(constants.DEFAULT_LOCAL_TMP) / "lease"  # type: ignore[attr-defined]
 
 
 def run_name() -> str:
-    """What no other run is called."""
+    """Return the unique name of this run."""
     return f"{platform.node()}/{directory().parent.name}"
 
 
 def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
-    """What the lock on the Spark says; nothing where that cannot be asked."""
+    """Return the answer of the lock on the Spark; None if it cannot be asked."""
     answer = reply(action, python, do, **more)
     return None if answer is None or answer.get("state") in UNKNOWN else answer
 
@@ -101,7 +101,7 @@ class Lease:
         return _read(self._file)
 
     def record_renewal(self, sent: float, **more: t.Any) -> None:
-        """It was confirmed: what was asked at that time found it to be this run's."""
+        """Record that the lease was confirmed at the time of the request."""
         whole = {**(self.read() or {}), **more, "sent": sent}
         _write(self._file, json.dumps(whole))
 

@@ -67,7 +67,7 @@ def overlap(one: netaddr.IPNetwork, other: netaddr.IPNetwork) -> bool:
 
 
 def others_networks(spark: Spark, own: t.Collection[str]) -> list[tuple[netaddr.IPNetwork, str]]:
-    """What the host uses elsewhere; what is ours on its other port is from before the cable was moved."""
+    """Return the networks that the host uses elsewhere; ours on its other port date from before the cable moved."""
     own = [*own, *(interface["name"] for interface in spark.interfaces if is_own(interface))]
     return [
         (netaddr.IPNetwork(row["network"]), str(row["interface"]))
@@ -159,7 +159,7 @@ def greets(sparks: t.Sequence[Spark], choices: t.Sequence[t.Any]) -> bool:
 def to_ask(
     sparks: t.Sequence[Spark], choices: t.Sequence[list[Members]], spec: FabricSpec, configure: t.Sequence[bool]
 ) -> list[dict[str, t.Any]]:
-    """What each host is to ask on the wire before the plan is final; nothing if it has, or is not configured.
+    """Return the queries of each host to its neighbours before the plan is final; empty if none are needed.
 
     fabric_network asks with it, and the answer is `neighbours` of the host in the next plan. If both ports have a
     cable, only that tells which of them joins the Sparks, and there are no rails before.

@@ -61,7 +61,7 @@ class Comparison:
         return result
 
     def differ(self, what: str, text: str, remedy: str) -> None:
-        """A difference that whoever knows better can tolerate."""
+        """Add a difference that an input can tolerate."""
         if what in self.tolerate:
             self.findings.append(f"{text}.")
         else:
@@ -351,7 +351,7 @@ def key_exchange(
     users: t.Mapping[str, str],
     pythons: t.Mapping[str, str],
 ) -> dict[str, Facts]:
-    """What each tells the others of itself, by host: only in check mode is there a key that is not made yet."""
+    """Return the keys that each node gives the others, by host; only check mode lacks a key that is not made yet."""
     result: dict[str, Facts] = {
         host: {
             "addresses": [rail["address"] for rail in own],
@@ -376,13 +376,12 @@ def trust(
     streams: int,
     patience: int,
 ) -> dict[str, t.Any]:
-    """What a node has to know of the others, in the order of the ranks: each with its C(addresses) on the link, the
-    public half of its one C(key), and C(user) and C(python), as whom and with what it takes in copies.
+    """Return the keys, hosts and ports that a node needs of the others, in the order of the ranks.
 
-    The head's key opens the containers of all others. Copies go in a chain: the one before is let in, and the same key
-    that proves a node to it opens the next. Each key is valid for one command, and from its owner's addresses only.
-    What a copy is told is the way to the next node: its own key's file, in how many streams, and how many seconds of
-    silence end it.
+    Each node has its C(addresses) on the link, the public half of its one C(key), and C(user) and C(python), with
+    which it receives copies. The head's key opens the containers of all workers. Copies go in a chain: a node
+    accepts the one before it, and the same key opens the next. Each key is valid for one command, and from its
+    owner's addresses only.
     """
     nodes, rank = list(hosts.values()), list(hosts).index(host)
     files = _trusted(nodes, rank, ssh_port, copy_port)

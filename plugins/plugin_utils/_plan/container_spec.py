@@ -4,8 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether what was recorded is what a user wants now. Releases of this collection differ in their programs; that is no
-reason to end a server. What differs in anything else is another wish.
+"""Compare a recorded container with the desired one.
+
+Releases of this collection differ in their programs; that is no reason to end a server. Any other difference asks for
+another container.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Container:
 
 
 def generation(texts: t.Mapping[str, str], subdirectories: t.Iterable[str]) -> str:
-    """What files are called, by what they are: names, texts, and the directories that are mounted among them."""
+    """Return the hash of files: names, texts, and the directories that are mounted among them."""
     return hashlib.sha256(json.dumps([sorted(texts.items()), sorted(subdirectories)]).encode()).hexdigest()[:12]
 
 
@@ -174,7 +174,7 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 
 def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
-    """What the programs in the container are told."""
+    """Return the environment of the programs in the container."""
     node = nodes[rank]
     return {
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
@@ -190,7 +190,7 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 
 def mounts(node: Node) -> list[dict[str, t.Any]]:
-    """What the container sees of its Spark. Models in directories have mounts of their own."""
+    """Return the mounts of the container. Models in directories have mounts of their own."""
     models = {model_path(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
     return [
         _mount(node.cache, HUB),
@@ -221,7 +221,7 @@ def healthcheck(node: Node) -> dict[str, t.Any]:
 
 
 def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
-    """What Docker is asked for, but for labels. Only the head, which has the API, starts ranks."""
+    """Return the container to request, but for labels. Only the head, which has the API, starts ranks."""
     node = nodes[rank]
     return {
         "image": node.cluster_image if node.rails else node.reference,
@@ -248,7 +248,7 @@ def configuration(nodes: t.Sequence[Node], node: Node) -> str:
 
 
 def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
-    """What a container tells of itself."""
+    """Return the labels of a container."""
     node = nodes[rank]
     return {
         f"{names.LABEL}format": str(FORMAT),
@@ -295,15 +295,17 @@ def keep_matching(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> lis
 
 
 def start_order(rank: int, serving: t.Sequence[bool]) -> str:
-    """When a container is run: the head's last, since it takes whatever answers for its workers. No order is needed
-    where all have served just this all along, nor by one alone."""
+    """Return the start order of a container: the head's is last, since it accepts any worker that answers.
+
+    No order is needed if the deployment is unchanged on all Sparks, or for one Spark alone.
+    """
     if len(serving) == 1 or all(serving):
         return "at once"
     return "first" if rank else "last"
 
 
 def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
-    """What serve.sh has to know, and what a record keeps of it. The first rail carries what starts the ranks."""
+    """Return the values that serve.sh needs and a record keeps. The first rail carries what starts the ranks."""
     head, *workers = [str(node.rails[0]["address"]) if node.rails else "" for node in nodes]
     return {
         # The container's name for it tells no registry, if several Sparks derive an image.
@@ -324,7 +326,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
 
 
 def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
-    """What a record keeps of the others; empty for a Spark that serves alone."""
+    """Return the cluster for the record; empty for a single Spark."""
     if not nodes[rank].rails:
         return {}
     names = [node.name for node in nodes]

@@ -139,7 +139,7 @@ def network_findings(networks: Mapping) -> list[dict[str, str]]:
 
 
 def texts(files: t.Mapping[str, str], config: Mapping) -> dict[str, str]:
-    """What the container has, by name: the programs, the script and the engine's options."""
+    """Return the texts in the container by name: the programs, the script and the engine's options."""
     return {**files, "options.yml": config.get("text", "")}
 
 
@@ -189,7 +189,7 @@ def build(
 
 
 def merged_findings(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
-    """What was found, each once, and what that makes of it. What comes first is of this moment."""
+    """Return the findings, each once, and the outcome. The first ones are of this moment."""
     found: list[Mapping] = []
     for number, rows in enumerate(findings):
         found += [row for row in rows if row not in found and (number == 0 or row["id"] not in TRANSIENT_FINDINGS)]
@@ -210,7 +210,7 @@ def changed_during_run(container: Mapping, docker: Mapping) -> str:
 
 
 def checks(seen: Observation) -> list[str]:
-    """What was checked beyond the answer."""
+    """Return the checks beyond the answer."""
     called = seen.answered.get("tool_call")
     cache = (seen.answered.get("server") or {}).get("kv_cache") or {}
     return [

@@ -30,7 +30,7 @@ def _runs(facts: Facts) -> bool | None:
 
 
 def _serves(facts: Facts) -> str:
-    """What a Spark that is no half of a pair does."""
+    """Return what a Spark outside the cluster runs."""
     if facts.get("state") == "absent" or not facts.get("deployment"):
         return "has no container"
     return f"runs {facts['deployment']} alone"
@@ -105,7 +105,7 @@ def _alone(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
 
 
 def differences(statuses: t.Mapping[str, Facts | None], host: str) -> list[str]:
-    """What to say about a host beside what it says itself; empty for one Spark, and while all is well."""
+    """Return the findings on a host that only the others show; empty for one Spark, and while all is well."""
     own = statuses.get(host) or {}
     result: list[str] = []
     for other in statuses:

@@ -47,7 +47,7 @@ class Demand(t.NamedTuple):
 
 
 def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
-    """What does not fit on a node, one sentence for each file system; images can be moved in their own way."""
+    """Return what does not fit on a node, a sentence for each file system; images can be moved in their own way."""
     result = []
     together: dict[str | None, list[Demand]] = {}
     for demand in demands:
@@ -67,7 +67,7 @@ def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> 
 
 
 def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
-    """What the pair's image takes unpacked and on its way; before it is pulled, by what the registry has packed."""
+    """Return the unpacked and the transferred bytes of the image; before the pull, estimated from the registry."""
     made, base, store = head["images"]["cluster"], head["images"]["base"], head["docker"]["store"]
     if head["image_made"]:
         return sizes(int(made["bytes"]), store)
@@ -78,7 +78,7 @@ def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
 
 
 def head_bytes(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
-    """What the head needs for the image, beside what it holds already."""
+    """Return the bytes that the head needs for the image, beside what it holds already."""
     docker = head["docker"]
     kept = packed if docker["store"] == CONTAINERD else 0
     needed = 0 if head["images"]["base"] or not unpacked else unpacked + kept
@@ -86,7 +86,7 @@ def head_bytes(head: Facts, unpacked: int, sent: int, packed: int) -> list[Deman
 
 
 def transfer_bytes(node: Facts, sent: int) -> list[Demand]:
-    """What it takes to hand the image on. containerd's store hands out what it has."""
+    """Return the bytes to send the image on. containerd's store sends what it has."""
     packs = 0 if node["docker"]["store"] == CONTAINERD else sent
     return [Demand("image, packed for the next Spark", packs, *_images(node))]
 
@@ -97,7 +97,7 @@ def _images(node: Facts) -> tuple[str, str | None, int | None]:
 
 
 def worker_bytes(node: Facts, models: Facts, unpacked: int, sent: int, reserve: int) -> list[Demand]:
-    """What a Spark needs to take in image and models."""
+    """Return the bytes that a Spark needs to receive image and models."""
     docker, state = node["docker"], node["state"]
     # On one file system, Docker's copy grows as the spool shrinks.
     copy = sent if docker["filesystem"] != state["filesystem"] else 0
@@ -114,7 +114,7 @@ def worker_bytes(node: Facts, models: Facts, unpacked: int, sent: int, reserve: 
 
 
 def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, reserve: int) -> list[str]:
-    """What does not fit on a Spark that takes image and models, and on the head, which the first of them looks after.
+    """Return what does not fit on a receiving Spark, and on the head, which the first worker checks.
 
     The looks are in the order of the ranks; models is what huggingface_snapshot returned on the host. The classic store
     packs an image into a file of its own before it hands it out; containerd's hands out what it has. Both write down

@@ -162,7 +162,7 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
 def document(
     renderer: str, interfaces: t.Sequence[Interface], addresses: t.Sequence[t.Any], mtu: int
 ) -> dict[str, t.Any]:
-    """What the netplan file says. The renderer stands at each interface: at the top it would be everybody's."""
+    """Return the netplan file. The renderer stands at each interface: at the top it would be for all."""
     entries: dict[str, t.Any] = {}
     for interface, address in zip(interfaces, addresses):
         entries[interface["name"]] = {
@@ -312,7 +312,7 @@ def refuse_slow(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: Fab
 
 
 def parsed_input(value: t.Any) -> t.Any:
-    """What the command line hands over as text: YAML, or names with commas between them."""
+    """Return an input of the command line, which is text: YAML, or names with commas between them."""
     if not isinstance(value, str):
         return value
     try:
@@ -323,7 +323,7 @@ def parsed_input(value: t.Any) -> t.Any:
 
 
 def tristate(name: str, value: t.Any) -> bool | None:
-    """What an input says that is auto or a boolean as people write it; None if it depends."""
+    """Return an input that is auto or a boolean; None for auto."""
     if value == "auto":
         return None
     try:
@@ -346,7 +346,7 @@ def gid_index(interface: Interface, address: netaddr.IPNetwork) -> int | None:
 
 
 def rail(members: Members, target: Target, rank: int, mtu: int) -> Rail:
-    """What others need to know of one of the joined interfaces, seen from one host."""
+    """Return one interface of a link, seen from one host, with what its peers need."""
     # Each proves the way to the next in the round of the ranks.
     after = (rank + 1) % len(members)
     interface, peer, address = members[rank], members[after], target[rank]
@@ -373,7 +373,7 @@ def end_of_stream(rank: int, many: int) -> str:
 
 
 def to_measure(sparks: t.Sequence[Spark], decision: Decision, asked: bool | None) -> bool:
-    """What was asked for, or whether nobody has measured since one of them was started, and nobody uses the cable."""
+    """Return the input, or whether a node restarted since the last measurement while no cluster uses the link."""
     if asked is not None:
         return asked
 
@@ -412,7 +412,7 @@ def joined_sparks(hosts: t.Mapping[str, Info]) -> list[Spark]:
 
 
 def refuse_no_rdma(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> None:
-    """Raises PlanError for interfaces that NCCL cannot use."""
+    """Raise PlanError for interfaces that NCCL cannot use."""
     without = [
         f"{spark.name}: {members[rank]['name']} has no RDMA device, which NCCL needs. Load its driver with 'sudo "
         "modprobe mlx5_ib'."

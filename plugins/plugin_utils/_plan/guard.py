@@ -23,7 +23,7 @@ SHARE = FLOOR_GIB / 12
 
 
 def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
-    """What is wrong with limits; reserve is in bytes."""
+    """Return the problems of limits; reserve is in bytes."""
     unknown = [str(name) for name in limits if name not in LEAST]
     result = (
         [f"speculative_serve_memory_guard has no limit {', '.join(unknown)}, only {' and '.join(LEAST)}."]
@@ -44,7 +44,7 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
 
 
 def handed_over(given: t.Any, reserve: int) -> str:
-    """What the container's environment says; raises PlanError with all that is wrong."""
+    """Return the limits for the container's environment; raise PlanError with all problems."""
     limits: t.Mapping[str, t.Any] = given if isinstance(given, dict) else {}
     if not isinstance(given, dict):
         word = str(given).strip().lower()

@@ -52,8 +52,7 @@ def variable_names(from_hosts: t.Any) -> set[str]:
 
 
 def missing_facts_message(subject: str, giver: str, error: KeyError) -> str:
-    """What to do where a look is planned with that nobody has taken, as in a role that is run by itself. The giver is
-    who takes it, if anybody does."""
+    """Return what to do about a missing fact, as in a role that runs alone. The giver is the task that registers it."""
     fact = FACT_SOURCES.get(str(error.args[0]))
     way = (
         f"Gather it with {fact} on each Spark"
@@ -79,8 +78,7 @@ def with_hostvars(
 
 
 def resolved(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
-    """Complete what is asked by what is known of each Spark: `from_hosts` names a variable for a part of the
-    subject."""
+    """Complete the arguments with facts of each Spark: `from_hosts` names a variable for a part of the query."""
     whole = dict(arguments)
     for part, name in (whole.pop("from_hosts", None) or {}).items():
         known = read_from_hosts(variables, name)

@@ -68,8 +68,10 @@ def url_of(address: str, port: t.Any) -> str:
 
 
 def api_endpoint(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[str, t.Any]:
-    """Where a Spark listens, and whether it asks the registry. Only the head has the API; the others get the image from
-    it, and may have no internet."""
+    """Return where a Spark listens, and whether it queries the registry.
+
+    Only the head has the API. The workers get the image from it, and may have no internet.
+    """
     is_head = name == hosts[0]
     return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "pull": is_head}
 
@@ -77,9 +79,9 @@ def api_endpoint(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> d
 def docker_query(
     place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str
 ) -> dict[str, t.Any]:
-    """What spark_info is to look at in Docker before something listens at that place, which `api_endpoint` has told.
+    """Return the query to Docker before something listens at the endpoint.
 
-    On the bridge the server's own port is nobody else's business.
+    On the bridge the server's own port does not matter to other programs.
     """
     port, address = int(place["port"]), place["address"]
     bridge = network == "bridge"
@@ -104,10 +106,10 @@ def former_query(name: str, hosts: t.Sequence[str], deployment: Mapping, cache_d
 def probe_request(
     from_record: bool, verified_before: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
 ) -> dict[str, t.Any]:
-    """What the server is asked, and whether it is new: without a record of just this configuration nobody has seen it
-    answer, whatever the container says, since the run that made it may have been cut off.
+    """Return the request to the server, and whether the deployment is new, that is, without a record of it.
 
-    One that has served all along, or is brought back, is asked for a sign of life only: its figures are in the record.
+    Only a record proves an answer, because the run that made the container may have been interrupted. An unchanged or
+    restored server gets only a liveness probe: its figures are in the record.
     """
     is_new = not from_record and any(
         changed[each] is True or verified_before[each] is False for each in verified_before
@@ -138,12 +140,11 @@ def failure_facts(
     changed: ByHost,
     verified_before: ByHost,
 ) -> dict[str, t.Any]:
-    """Why a run failed, whether it is known to have changed nothing, and the record of what served before, which comes
-    back.
+    """Return why a run failed, whether it is known to have changed nothing, and the record to roll back to.
 
-    With slots, what served of several Sparks did so on all or on none, also if a run was cut off in between. A
-    container that could not be made or started has handed out nothing, and may have replaced the one that served. One
-    that is not known, of which there is no record, was made by a run that was cut off.
+    The slots of several Sparks tell whether the previous deployment served on all of them: an interrupted run may have
+    left it on some. A container that could not be created or started exported nothing, and may have replaced the
+    previous one. A container that is unknown and has no record was made by an interrupted run.
     """
     served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
     comes_back = fallback if served else None
@@ -158,7 +159,7 @@ def failure_facts(
 
 
 def failure_message(name: str, reasons: ByHost, log: str, rollback_text: str, result: Mapping) -> str:
-    """What a run fails with that has gone back, or could not."""
+    """Return the message of a run that failed after its rollback."""
     kept = f"Its log is in {log}." if log else "It left no log."
     if result:
         why = failure_reason(name, result) or "it failed on another Spark."
@@ -174,9 +175,11 @@ def start_conditions(
     missing: t.Collection[str],
     all_labels: ByHost,
 ) -> dict[str, t.Any]:
-    """What a start waits for: the head in its server, a worker for its head at the address `ssh_address`, and
-    `refusal` of a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they
-    are of one."""
+    """Return the conditions of a start; empty means none.
+
+    The head waits in its server, a worker waits for its head at `ssh_address`. `refusal` is for a head whose
+    worker is missing from the run. The labels of all Sparks tell whether they have one deployment.
+    """
     cluster = (record or {}).get("cluster") or {}
     rails = cluster.get("rails") or []
     has_api = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
@@ -197,8 +200,10 @@ def start_conditions(
 
 
 def restart_endpoint(server: Mapping, published_ports: t.Collection[str]) -> dict[str, t.Any]:
-    """Return where a server that does not run will listen, which must be free. The port is 0 for one that has it
-    already, for a worker, and for published ports, of which Docker names who has one."""
+    """Return where a stopped server will listen, which must be free.
+
+    The port is 0 for a server that has it already, for a worker, and for published ports, whose user Docker names.
+    """
     place = urlsplit(server.get("url") or "")
     is_worker = (server.get("cluster") or {}).get("role") == "worker"
     listens = server.get("state") in ("failed", "stopped", "dead") and not is_worker and not published_ports

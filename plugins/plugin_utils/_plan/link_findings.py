@@ -33,7 +33,7 @@ PCIE_WIDTH, PCIE_GTS = 4, 32
 
 
 def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
-    """What to know of the choice of a port."""
+    """Return the findings on the choice of a port."""
     if len(sparks) > 2:
         # Every port of a switch is as good as another.
         return []
@@ -54,7 +54,7 @@ def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list
 
 
 def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
-    """What works but not as one may expect."""
+    """Return the findings on rails that work, but not as expected."""
     findings = []
     for rank, spark in enumerate(sparks):
         for members, target in joined:
@@ -140,7 +140,7 @@ def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[st
 
 
 def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
-    """What to know of addresses that others have set."""
+    """Return the findings on addresses that others have set."""
     findings = []
     both = joined_names(sparks)
     for members, _target in joined:

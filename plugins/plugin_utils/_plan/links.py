@@ -172,7 +172,7 @@ def no_nic(spark: Spark, both: str) -> str:
 
 
 def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
-    """Raises PlanError: cable out, only one twin up, or interfaces that are switched off."""
+    """Raise PlanError if the cable is out, only one port interface is up, or interfaces are switched off."""
     states = " ".join(map(ports_state, sparks))
     off = {spark.name: [i["name"] for i in spark.interfaces if not i["up"]] for spark in sparks if not linked(spark)}
     for spark in sparks:
@@ -295,7 +295,7 @@ def meets(spark: Spark, port: Port, other: Spark) -> bool:
 
 
 def refuse_ring(sparks: t.Sequence[Spark]) -> None:
-    """Raises PlanError where each of several Sparks meets others by one cable and others again by the other one."""
+    """Raise PlanError if each of several Sparks has different peers on each of its cables."""
     ways = {
         spark.name: {
             port["number"]: [other.name for other in sparks if other is not spark and meets(spark, port, other)]

@@ -50,7 +50,7 @@ def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
 
 
 def engine_options(request: MemoryRequest, size: Sizes) -> dict[str, t.Any]:
-    """What the explicit options leave open; they are merged over this."""
+    """Return the options that the explicit ones leave open; they are merged over this."""
     made: dict[str, t.Any] = {}
     if "max_batch_size" not in request.options:
         made["max_batch_size"] = size.concurrency
@@ -108,7 +108,7 @@ def free_for_gpu(memory: Memory) -> str:
 
 
 def less_by_cuda(request: MemoryRequest, made: MemoryBudget) -> list[str]:
-    """That what the kernel calls available is enough, and what CUDA calls free is not.
+    """Return a warning if available memory suffices, but what CUDA calls free does not.
 
     Only a warning: on a GB10 CUDA counts as used what the kernel takes back from files when memory is asked for.
     """
@@ -186,7 +186,7 @@ def cache_row(request: MemoryRequest, size: Sizes) -> str:
 
 
 def rows(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> list[dict[str, t.Any]]:
-    """What is needed on each node; null where it is not known."""
+    """Return the needs of each node; null if unknown."""
     heavy = [
         {"name": f"weights of {short_name(model)}", "bytes": weights(model, request, request.sparks)}
         for model in request.models
@@ -215,7 +215,7 @@ def fits_on_two_sparks(request: MemoryRequest, size: Sizes) -> bool:
 
 
 def on_two(request: MemoryRequest, size: Sizes) -> str:
-    """What two Sparks would do, if that is a question."""
+    """Return whether two Sparks would suffice, if that is a question."""
     if request.sparks > 1 or request.memory.total is None or any(model.missing for model in request.models):
         return ""
     return (
@@ -224,7 +224,7 @@ def on_two(request: MemoryRequest, size: Sizes) -> str:
 
 
 def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
-    """What to write so that it fits."""
+    """Return the setting with which it fits."""
     if size.explicit_tokens:
         return f"kv_cache_config.max_tokens: {tokens // block(request) * block(request)} in speculative_serve_options"
     if "max_seq_len" in request.options:
@@ -245,7 +245,7 @@ def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
 
 
 def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: str, fitting: int | None) -> str:
-    """What is wrong, and what to do; empty if it is not refused."""
+    """Return the problem and its fix; empty if the plan is accepted."""
     if verdict not in (LESS_CONTEXT, DOES_NOT_FIT) or made.room is None:
         return ""
     tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) or 0
@@ -301,7 +301,7 @@ def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdic
 
 
 def notes(request: MemoryRequest, size: Sizes) -> list[str]:
-    """What the figures do not show."""
+    """Return notes on what the figures do not show."""
     result = []
     if any(follows_checkpoint(request, model) for model in request.models):
         result.append(

@@ -34,12 +34,12 @@ def downloads(missing: t.Iterable[str], files: t.Mapping[str, str]) -> list[dict
 
 
 def size(view: View) -> int:
-    """What all models take, as far as that is known, in bytes."""
+    """Return the known bytes of all models."""
     return sum(model["bytes"] or 0 for model in view["models"].values())
 
 
 def known_facts(view: View, head: View) -> dict[str, t.Any]:
-    """What is known of the models of a Spark that may yet have to be copied to: what it lacks, the head has read."""
+    """Return the facts of a Spark's models; for those to be copied they come from the head."""
     own = {name: facts for name, facts in view["model_facts"].items() if facts}
     return {"model_facts": {**head["model_facts"], **own}, "bytes": size(head)}
 
@@ -62,7 +62,7 @@ def copy_targets(views: t.Mapping[str, View]) -> list[str]:
 
 
 def copy_content(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
-    """What a Spark sends of its models, and in which places it may take them in."""
+    """Return the models that a Spark sends, and the directories in which it may receive them."""
     places = {"cache": view["cache"]["directory"], "receipts": f"{state_directory}/models"}
     paths = [{"path": path, "sha256": checksum} for path, checksum in view["tiktoken_encodings"].items()]
     content = {

@@ -57,8 +57,7 @@ def outcome(why: str, others: str, stage: str, stuck: str) -> str:
 
 
 def in_use(slot: t.Mapping[str, t.Any] | None, container: str, others: str) -> str:
-    """Why the cable cannot be taken from its Spark: one half of a model serves there, or is about to, and its ranks
-    talk to each other over it."""
+    """Return why the link must stay up: a cluster runs or starts on it, and its ranks use it."""
     if slot is None or slot["state"] in ENDED or f"{names.LABEL}rank" not in (slot["labels"] or {}):
         return ""
     return (

@@ -37,7 +37,7 @@ def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
 
 
 def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
-    """What is copied to one Spark, what is removed there, and from where to where its marker is moved.
+    """Return the files to install and remove on a Spark, and where its marker is moved.
 
     `lacking` is whether something should be installed and is not.
     """
@@ -63,7 +63,7 @@ def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool
 
 
 def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
-    """What may keep the two from coming back by themselves, and what changes with their next start."""
+    """Return what may keep the Sparks from restarting alone, and what changes with their next start."""
     findings = []
     bare = [name for name in hosts if planned[name]["lacking"] and not _has_starter(hosts[name])]
     other = [name for name in hosts if planned[name]["lacking"] and _has_starter(hosts[name])]

@@ -25,14 +25,13 @@ Render = t.Callable[[Mapping], str]
 
 
 def programs(directory: Path) -> dict[str, str]:
-    """What runs in the container, by name."""
+    """Return the programs in the container, by name."""
     result = [directory / "entrypoint.py", *sorted((directory / "server").glob("*.py"))]
     return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in result}
 
 
 def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
-    """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record, and
-    whether what serves was proven.
+    """Return the node spec: `node`, programs and engine options, its own record, and whether that was verified.
 
     The options name the models as the container finds them.
     """
@@ -73,8 +72,11 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
 
 
 def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
-    """What each brings with what only all together tell: its generation, and its record if that is for the same; and
-    its files but for the options. Only the head starts the server."""
+    """Complete each node spec with what all nodes together determine.
+
+    That is its generation, its record if that is for the same, and its files but for the options. Only the head
+    starts the server.
+    """
     nodes = containers.read([each["node"] for each in everybody])
     serve = render(containers.script(nodes, nodes[0]))
     result = []
@@ -90,7 +92,7 @@ def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tupl
 
 
 def node_plan(host: str, nodes: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
-    """What runs on a Spark: its container and files, the deployment that they are, and as `run` how it is run."""
+    """Return the node plan: container, files, deployment, and as `run_plan` how it is started."""
     result = completed_specs(list(nodes.values()), render)
     container = containers.plan([node for node, _files in result])[host]
     (files,) = (files for node, files in result if node["name"] == host)

@@ -64,7 +64,7 @@ def _where(row: Row) -> tuple[str, int]:
 
 
 def ports(look: Row) -> list[Row]:
-    """What a look tells of the ports that it was asked for; nothing of one that did not take place."""
+    """Return the ports in a query result; empty without one."""
     return [*(look.get("published_ports") or []), *filter(None, [look.get("port")])]
 
 

@@ -94,8 +94,11 @@ def refusal(
     state_directory: str,
     docker: t.Mapping[str, t.Any],
 ) -> str:
-    """Why a host does not go back, empty if it does; everybody in the run, each with its records as they were read,
-    and what Docker has here, with the previous deployment's image and where it listened."""
+    """Return why a host cannot roll back; empty if it can.
+
+    The nodes are all hosts of the run with their records. `docker` has the previous deployment's image and where
+    it listened.
+    """
     records = nodes[host]
     previous = records["previous"]
     return (

@@ -33,7 +33,7 @@ OPTIONS = f"{names.LABEL}options"
 
 
 def from_head(nodes: t.Mapping[str, t.Any]) -> t.Any:
-    """What the first of all has, by whose looks all go; it alone asks Hub and server. Empty where it has nothing."""
+    """Return the head's facts, which hold for all nodes; empty if it has none."""
     return next(iter(nodes.values()), {})
 
 
@@ -51,7 +51,7 @@ def merged_values(args: Mapping) -> dict[str, t.Any]:
 
 
 def request(served: Mapping, options: Mapping, sparks: int) -> Request:
-    """What is wanted of the engine."""
+    """Return the request to the engine."""
     wanted = {**served, "options": options, "sparks": sparks}
     return of_recipe(without_tags(wanted))
 
@@ -62,7 +62,7 @@ def without_tags(value: t.Any) -> t.Any:
 
 
 def engine_result(built: Built) -> dict[str, t.Any]:
-    """What a task returns of the engine's options; with errors it fails."""
+    """Return the result of a task about the engine's options; with errors it fails."""
     result = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
     return {**result, "failed": True} if built.errors else result
 
@@ -78,7 +78,7 @@ def explicit_options(args: Mapping) -> dict[str, t.Any]:
 
 
 def memory_request(args: Mapping, served: Mapping) -> dict[str, t.Any]:
-    """What the plan of the memory counts. It fills in what the options leave open."""
+    """Return the request for the memory plan, with what the options leave open."""
     facts = from_head(args["facts"]) or {}
     models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
     sparks = int(args["recipe"].get("sparks", 1))
@@ -90,8 +90,7 @@ def memory_request(args: Mapping, served: Mapping) -> dict[str, t.Any]:
 
 
 def memory_plan(args: Mapping, served: Mapping, wish: sizes.MemoryRequest, host: str) -> dict[str, t.Any]:
-    """Return the plan of the memory. It tells nothing where memory or models are missing since a look has failed, which
-    is told of."""
+    """Return the memory plan; empty if memory or models are missing since a check failed."""
     plan, facts = memory.plan(wish, host), from_head(args["facts"]) or {}
     known = args["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
     seen = known or not args.get("incomplete")
@@ -111,8 +110,7 @@ def with_memory(plan: Mapping, args: Mapping, host: str) -> dict[str, t.Any]:
 
 
 def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> dict[str, t.Any]:
-    """Return the config with the draft model's path in the container for its name, unless the options name it
-    themselves."""
+    """Return the config with the draft model's path in the container, unless the options name it themselves."""
     own = (options.get("speculative_config") or {}).values()
     result = without_tags(config)
     section = result["options"].get("speculative_config") or {}

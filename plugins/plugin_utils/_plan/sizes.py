@@ -207,7 +207,7 @@ def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
 
 
 def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
-    """What an image that was asked has said; one without an answer has said nothing."""
+    """Return the memory that CUDA reported in the image; None without an answer."""
     free, unused, available = (size(found.get(key)) for key in ("free", "unused", "available"))
     return None if free is None or unused is None or available is None else Cuda(free, unused, available)
 
@@ -341,7 +341,7 @@ def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
 
 
 def sizes(request: MemoryRequest) -> Sizes:
-    """What is served: explicit max_seq_len, max_batch_size and max_tokens win over context and concurrency."""
+    """Return the served sizes: explicit max_seq_len, max_batch_size and max_tokens win over the inputs."""
     cache = request.cache_options
     # A max_tokens that is there and null switches the plan's own off.
     by_fraction = request.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)

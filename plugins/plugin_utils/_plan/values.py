@@ -105,14 +105,14 @@ def sources(recipe: Mapping, inputs: Mapping, choice: Mapping) -> dict[str, tupl
 
 
 def unused_values(method: str) -> dict[str, t.Any]:
-    """What a method does without, whatever anybody says of it: without drafts there is neither a model nor a length."""
+    """Return the values that do not apply to a method: `none` has neither a draft model nor a draft length."""
     if method == NONE:
         return {"draft": "", "draft_length": 0}
     return {"draft": ""} if method in METHODS and not draft_model(method) else {}
 
 
 def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
-    """What a mapping says, a word each."""
+    """Return the leaves of a mapping, a word each."""
     if isinstance(value, dict) and value:
         for name, one in value.items():
             yield from leaves(one, f"{path}.{name}" if path else str(name))
@@ -121,7 +121,7 @@ def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
 
 
 def overrides(recipe: Mapping, inputs: Mapping) -> dict[str, dict[str, str]]:
-    """What somebody has given besides the values, where it is not the recipe's."""
+    """Return the inputs besides the values that differ from the recipe."""
     result = {}
     for name, word in OTHER_LABELS.items():
         value, its = inputs.get(name), recipe.get(name)
@@ -137,7 +137,7 @@ def overrides(recipe: Mapping, inputs: Mapping) -> dict[str, dict[str, str]]:
 
 
 def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
-    """What was not the recipe's so far, and is again, with the record of what serves."""
+    """Return the values that no longer differ from the recipe, compared with the record."""
     if not before:
         return []
     words = {**FIELD_LABELS, **OTHER_LABELS}

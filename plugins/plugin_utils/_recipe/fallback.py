@@ -41,8 +41,10 @@ def differences(recipe: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
 
 
 def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory: Path = RECIPES) -> str:
-    """Return what to run instead, each command on a line of its own; empty if the recipe names nothing, or if another
-    image than its own is the one that fails. The commands have the option limit at their end."""
+    """Return the commands to run instead, each on its own line, with the option limit at their end.
+
+    They are empty if the recipe names nothing, or if another image than its own fails.
+    """
     name = recipe.get("fallback")
     if not name or image != recipe["image"]:
         return ""

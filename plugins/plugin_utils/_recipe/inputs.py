@@ -4,8 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Find variables that look like inputs of the roles and are none: Ansible itself takes any name and ignores it. And
-values that are none, which it would notice late, or take for something else."""
+"""Find variables that look like inputs of the roles, and invalid values.
+
+Ansible takes any name and ignores it. It notices invalid values late, or takes them for something else.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +186,7 @@ def _fits(value: t.Any, kind: str) -> bool:
 
 
 def _unusable_name(name: t.Any) -> list[str]:
-    """Cleaning up finds a deployment by its directory, beside which others are."""
+    """Check the name of a deployment: cleanup finds it by its directory, beside which others are."""
     if not DIRECTORY_NAME.fullmatch(str(name)):
         return [
             f"{DEPLOYMENT} is {name!r}, but must be a directory's name, without a slash and not beginning with a dot"

@@ -217,7 +217,7 @@ def check_expectations(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_plain(path: str, value: t.Any, above: tuple[int, ...] = ()) -> list[str]:
-    """What becomes the engine's file is text, numbers, lists and mappings, and no part of it contains itself."""
+    """Check that options for the engine's file are text, numbers, lists and mappings without cycles."""
     if not isinstance(value, (dict, list)):
         plain = value is None or isinstance(value, (str, int, float))
         return [] if plain else [f"{path} must be a plain value, not {value!r}; put it in quotes"]
@@ -338,7 +338,7 @@ def models(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
 
 
 def model_name(model: t.Mapping[str, t.Any] | None) -> str:
-    """What everything else calls a model: its Hub id or the path of its directory; nothing if there is none."""
+    """Return the name of a model: its Hub id or the path of its directory; empty if there is none."""
     return (model["id"] or model["directory"]) if model else ""
 
 
@@ -365,7 +365,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """What a server of the recipe's own image would refuse; nothing where the image does not say which rules hold."""
+    """Return what the recipe's own image would reject; empty if its rules are unknown."""
     built = build(of_recipe(recipe))
     # By whose rules an image goes that does not say it, somebody may say with the image that is served.
     told = [error for error in built.errors if built.family or error.path != "release"]
@@ -445,7 +445,7 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
 
 
 def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
-    """Raises RecipeError where the inventory has another number of Sparks than a recipe needs."""
+    """Raise RecipeError if the inventory has another number of Sparks than a recipe needs."""
     needed = recipe["sparks"]
     if len(hosts) == needed:
         return
@@ -459,7 +459,7 @@ def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> No
 
 
 def check_run(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
-    """Raises RecipeError where a run has another number of Sparks than its recipe needs."""
+    """Raise RecipeError if a run has another number of Sparks than its recipe needs."""
     if len(hosts) != recipe["sparks"]:
         raise RecipeError(
             f"Recipe '{recipe['name']}' needs {recipe['sparks']} host(s) of the inventory's group 'sparks', but this "

@@ -18,7 +18,7 @@ def count(many: int) -> str:
 
 
 def fraction_words(many: int) -> str:
-    """What each of so many has of the whole."""
+    """Return the fraction that each of so many has, in words."""
     return SHARES.get(many, f"one part in {many}")
 
 

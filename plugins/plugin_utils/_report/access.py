@@ -64,8 +64,11 @@ def reach_of(action: t.Any, variables: t.Mapping[str, t.Any]) -> Reach:
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """What the proxy offers, as the role api_proxy has written it down: addresses by scope, files of keys by name, and
-    the file on the controller with which clients verify its certificate."""
+    """Describe the endpoint that the role api_proxy exported.
+
+    It has addresses by scope, files of keys by name, and the file on the controller with which clients verify the
+    certificate.
+    """
 
     urls: t.Sequence[t.Mapping[str, str]] = ()
     keys: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -122,7 +125,7 @@ def base(url: str, reach: Reach, endpoint: Endpoint) -> str:
 
 
 def opening(url: str, reach: Reach, endpoint: Endpoint) -> list[str]:
-    """What to do first, below its title: read the key, or open a tunnel; nothing on the Spark itself."""
+    """Return what to do first: read the key or open an SSH tunnel; empty on the Spark itself."""
     if endpoint.of(LAN) and endpoint.key:
         *words, last = reach.read(endpoint.key)
         return ["  Read the key:", *command([f"KEY=$({words[0]}", *words[1:], f"{last})"])]

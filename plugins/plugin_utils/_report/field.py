@@ -89,7 +89,7 @@ def variable_values(known: t.Iterable[Variables], names: t.Iterable[str]) -> lis
 
 
 def image_of(rows: t.Iterable[Row]) -> dict[str, t.Any]:
-    """What serves there, whose registry may be a private one."""
+    """Return the deployment's image, whose registry may be private."""
     return {"reference": next((row.get("value") for row in rows if row.get("id") == "image"), None)}
 
 

@@ -63,8 +63,10 @@ class Ticker:
 
 
 def is_first_to_say(task: t.Any) -> bool:
-    """Note that a task is followed; return whether nothing was before in this run. Hosts are told apart by processes,
-    which share a directory only."""
+    """Note that a task is followed, and return whether it is the first in this run.
+
+    Hosts are told apart by processes, which share only a directory.
+    """
     try:
         _marker(f"follow-{task._uuid}").touch()
         _marker("follow").touch(exist_ok=False)

@@ -178,7 +178,7 @@ def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
 
 
 def received(name: str, found: Findings) -> list[Row]:
-    """What a worker gets from its head over the cable; it needs no internet."""
+    """Return the rows of what a worker gets from its head over the link; it needs no internet."""
     how = {True: "present", False: "from the head", None: "from the head, if it is not present"}[found.image_here]
     rows = [("image", f"{name}, {how}")]
     if not found.models:
@@ -194,7 +194,7 @@ def received(name: str, found: Findings) -> list[Row]:
 
 
 def rows(name: str, found: Findings, sparks: int) -> list[Row]:
-    """What was found on one of so many Sparks; name is the image's."""
+    """Return the rows of one Spark of the cluster; name is the image's."""
     common = [*machine(found.spark), *engine(found.docker)]
     if found.role == "worker":
         return [*common, *fabric(found.rails, sparks), *received(name, found)]
@@ -270,7 +270,7 @@ def _items(sentences: t.Iterable[str]) -> list[str]:
 
 
 def all_problems(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """What stands in the way on all the Sparks; on one of several with its name."""
+    """Return the problems of all Sparks; each has a name if there are several."""
     if len(hosts) == 1:
         return [problem for host, found in hosts.items() if found for problem in obstacles(host, found)]
     return [
@@ -294,7 +294,7 @@ def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 
 
 def refusal(problems: t.Sequence[str], left: str = "the running server was not touched") -> str:
-    """What a run is refused with: one problem in its own words, several as items."""
+    """Return the message of a refused run: one problem alone, several as a list."""
     if len(problems) == 1:
         return problems[0]
     items = [f"- {problem}".replace("\n", "\n  ") for problem in problems]
@@ -302,7 +302,7 @@ def refusal(problems: t.Sequence[str], left: str = "the running server was not t
 
 
 def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """What works, but not as one may expect; what is the same for several is told once."""
+    """Return the notes on what works but may surprise; what is the same for several is told once."""
     notes = dict.fromkeys(note for host in hosts.values() if host for note in host.notes)
     return ["  Notes:", *(f"  {line}" for line in _items(notes))] if notes else []
 

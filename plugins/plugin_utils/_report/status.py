@@ -214,7 +214,7 @@ def _previous(previous: Previous) -> str:
 
 
 def _peer(cluster: Facts) -> str | None:
-    """What this half sees of the other one, through the cable."""
+    """Return what this Spark sees of its peer over the link."""
     peer, seen = cluster["peer"], cluster["peer"]["noticed"] or {}
     words = {OPEN: "answers", REFUSED: "answers", SILENT: "does not answer"}.get(peer["answers"])
     if words is None:
@@ -266,7 +266,7 @@ OOM_DAEMONS = {
 
 
 def _guard(guard: Facts) -> str:
-    """What the memory guard says of itself; a file that somebody has changed may say anything."""
+    """Return the memory guard's own state; a file that a user changed may say anything."""
     if not guard.get("on"):
         return str(guard.get("why") or "off")
     lowest, floor = (guard.get(name) for name in ("lowest", "floor"))

@@ -53,7 +53,7 @@ def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
 
 
 def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
-    """What the ranks said of themselves before the server was started; a difference would have stopped the run."""
+    """Return what the ranks reported before the server was started; a difference would have stopped the run."""
     ranks = pairs.ranks_of(record.get("cluster"))
     if len(ranks) < 2:
         return []
@@ -120,7 +120,7 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
 
 
 def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[tuple[str, str]]:
-    """What it is called, as its recipe unless somebody has named it, and where it is reached."""
+    """Return the deployment's name and where it is reached."""
     named = [("deployment", record["deployment"])] if record.get("deployment") else []
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     return [*named, *access.rows(record["url"], record.get("listens_on"), endpoint, where)]

@@ -30,7 +30,7 @@ def essence(value: t.Any) -> t.Any:
 
 
 def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
-    """What each of two has that the other one has not, without what is not set."""
+    """Return what each of two has that the other lacks, without what is not set."""
     before, after = plain(before), plain(after)
     if isinstance(before, dict) and isinstance(after, dict):
         pairs = {key: apart(before.get(key), after.get(key)) for key in sorted({*before, *after})}

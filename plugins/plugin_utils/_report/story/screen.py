@@ -60,7 +60,7 @@ def printable(line: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """What fits into one line of so many cells: some characters take two."""
+    """Return the text that fits into a line of so many cells: some characters take two."""
     used, kept = 0, ""
     for character in printable(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -160,7 +160,7 @@ class Screen:
                     self._print(msg, *arguments, **options)
 
     def show(self, text: str, color: str | None = None, stderr: bool = False) -> None:
-        """A text that stays."""
+        """Show a text that stays."""
         with self._lock:
             self.erase()
             self._print(text, color=color, stderr=stderr)
@@ -175,7 +175,7 @@ class Screen:
                 self._drawn = False
 
     def draw(self, text: str) -> None:
-        """A text that stands until the next one, where there is a terminal."""
+        """Draw a text that stands until the next one, if there is a terminal."""
         if self.draws:
             with self._lock:
                 # The last cell stays free: some terminals begin a new line with it.
@@ -184,7 +184,7 @@ class Screen:
                 self._drawn = True
 
     def note(self, about: str, text: str, since: float) -> None:
-        """The same, and now and then for good where there is none."""
+        """Draw the text; without a terminal show it now and then."""
         now = self._clock()
         if self.draws:
             self.draw(text)

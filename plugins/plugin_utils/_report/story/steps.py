@@ -83,7 +83,7 @@ def task_name(task: t.Any) -> str:
 
 
 def changed_by(task: t.Any) -> str:
-    """What a task has changed, in a word; empty for what is told by others, or nobody asks for."""
+    """Return what a task changed, in a word; empty if others report it or nobody needs it."""
     name, args = str(task.action).rpartition(".")[2], task.args
     if name == "file":
         return "files" if args.get("state") == "absent" else ""
@@ -101,7 +101,7 @@ def is_measured(model: t.Any) -> bool:
 
 
 def result_text(result: t.Mapping[str, t.Any]) -> str:
-    """What a result has for people."""
+    """Return the text of a result for people."""
     models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
     if isinstance(models, list) and models and all(is_measured(model) for model in models):
         total, missing = (sum(model[name] for model in models) for name in ("bytes_total", "bytes_missing"))
