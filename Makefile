@@ -94,12 +94,12 @@ faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); 
 	@$(PYTHON) -m tools.test faults
 
 .PHONY: soak
-soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, ANEW=1, DETACH=1)
+soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, FRESH=1, DETACH=1)
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),15) --seed $(or $(SEED),1) --sparks $(or $(SPARKS),1) \
-	  $(if $(ANEW),--anew) $(if $(DETACH),--detach)
+	  $(if $(FRESH),--fresh) $(if $(DETACH),--detach)
 
 .PHONY: lint
-lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers, field reports, generated pages, figures of the house
+lint: dev  ## Format, types, imports, YAML, Ansible, changelog, spelling, pages, language, field reports, figures of the house
 	ruff format --check .
 	ruff check .
 	mypy $(TYPED)
@@ -107,7 +107,10 @@ lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers,
 	yamllint --strict .
 	ansible-lint
 	antsibull-changelog lint
+	codespell .
+	rumdl check --quiet .
 	$(PYTHON) -m tools.check_files
+	$(PYTHON) -m tools.check_language
 	$(PYTHON) -m tools.check_reports
 	PYTHONPATH=collections $(PYTHON) -m tools.tables --check
 	$(PYTHON) -m tools.house

@@ -29,6 +29,8 @@ from pathlib import Path
 
 import yaml
 
+from tools import check_language
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = "tools/house.yml"
 REMEDY = "Write it down: python -m tools.house --record."
@@ -279,6 +281,15 @@ def readme_words(root: Path) -> Measured:
     return Measured(len((root / "README.md").read_text(encoding="utf-8").split()), [])
 
 
+# Words
+
+
+def foreign_phrases(root: Path) -> Measured:
+    """Measure the phrases of tools/language.yml, in files that are no pages."""
+    rules = check_language.read_rules(root)
+    return count(f"{name}: {phrase}" for name, _number, phrase in check_language.phrases(rules, root))
+
+
 FIGURES = {
     "inputs": Figure("inputs of roles", 140, inputs),
     "role_variables": Figure("internal role variables", 100, role_variables),
@@ -296,6 +307,7 @@ FIGURES = {
     "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
     "readme_lines": Figure("lines of README", 80, readme_lines),
     "readme_words": Figure("words of README", 700, readme_words),
+    "foreign_phrases": Figure("phrases that tools/language.yml replaces", 0, foreign_phrases),
 }
 
 

@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sparks", type=int, choices=(1, 2), default=1)
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--anew", action="store_true", help="forget the history of this seed")
+    parser.add_argument("--fresh", action="store_true", help="forget the history of this seed")
     parser.add_argument("--detach", action="store_true", help="go on without this terminal")
     parser.add_argument("--judge", action="store_true", help="only judge the history that there is")
     return parser.parse_args()
@@ -73,7 +73,7 @@ def alone() -> t.Iterator[None]:
 
 def detach(log: Path) -> None:
     """The same without this terminal; what was to be forgotten is."""
-    arguments = [one for one in sys.argv[1:] if one not in ("--detach", "--anew")]
+    arguments = [one for one in sys.argv[1:] if one not in ("--detach", "--fresh")]
     with log.open("ab") as output:
         subprocess.Popen(
             [sys.executable, "-m", "tests.soak", *arguments],
@@ -93,7 +93,7 @@ def main() -> int:
         return verdict(directory)
     try:
         with alone():
-            if given.anew:
+            if given.fresh:
                 shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True, exist_ok=True)
             if not given.detach:

@@ -607,7 +607,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         substrings=(
             "accept the licence on",
             "does not let the token's owner download",
-            "does not let anybody without a token download",
+            "requires a token to download",
         ),
     ),
     KnownProblem(

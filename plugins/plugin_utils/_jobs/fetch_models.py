@@ -371,7 +371,7 @@ class Fetch:
                 ) from error
             if kind == "GatedRepoError" or (kind == "RepositoryNotFoundError" and not self.token):
                 raise FetchError(
-                    f"The Hub does not let anybody without a token download {repository.id}: "
+                    f"The Hub requires a token to download {repository.id}: "
                     f"accept the licence on {page} and give a read token"
                 ) from error
             if kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):

@@ -135,15 +135,16 @@ def test_a_fallen_figure_is_to_be_written_down() -> None:
 
 def test_the_ratchet(tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("README.md", "# One\n")
-    write("tools/.keep", "")
+    write("tools/language.yml", "phrases: {nobody: no one}\npages: []\nlimits: {}\n")
     write("plugins/modules/a.py", "")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
     assert house.main([], tmp_path) == 1
     assert "modules: nothing is written down of the modules, of which there are 1." in capsys.readouterr().err
 
     assert house.main(["--record"], tmp_path) == 0
     assert house.main([], tmp_path) == 0
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "a"]):
+    for command in (["add", "."], ["commit", "--quiet", "--message", "a"]):
         subprocess.run([*git, *command], check=True)
     capsys.readouterr()
 

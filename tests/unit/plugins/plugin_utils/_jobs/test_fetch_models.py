@@ -477,7 +477,7 @@ class TestWithHuggingfaceHub:
         ("token", "expected"),
         [
             (ACCEPTED, ""),
-            ("", "The Hub does not let anybody without a token download lab/small: "),
+            ("", "The Hub requires a token to download lab/small: "),
             (UNACCEPTED, "The Hub does not let the token's owner download lab/small: "),
             ("hf_mistyped", "The Hub refuses the token as invalid while downloading lab/small: "),
         ],
