@@ -34,7 +34,7 @@ def test_without_the_cable_no_row_says_that_the_other_one_answers(head: Node) ->
     finally:
         cables.plug()
     assert "the link is down" in shown
-    assert "peer spark-2 does not answer at 192.168.100.11" in shown
+    assert "other Spark spark-2 does not answer at 192.168.100.11" in shown
     assert "spark-2 answers" not in shown
     assert "state busy" not in shown
     head.wait_until(head.answers, 300)

@@ -15,7 +15,7 @@ import pytest
 from tests import playbook
 from tests.deployed import HOME, SLOT, Deployed
 from tests.lease import holder, until
-from tests.slot import aside, containers, loads
+from tests.slot import containers, has_standby, loads
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
@@ -44,7 +44,7 @@ def replacing(tmp_path: Path) -> playbook.Background:
     return playbook.Background(tmp_path / "log", "single_eagle3", "-e", f"speculative_serve_draft_length={TRIED}")
 
 
-MOMENTS = [("while it is put aside", aside), ("while the other one loads", loads)]
+MOMENTS = [("while it is on standby", has_standby), ("while the other one loads", loads)]
 
 
 @pytest.mark.parametrize(("moment", "reached"), MOMENTS, ids=[moment for moment, _reached in MOMENTS])
@@ -70,7 +70,7 @@ def test_cut_off(
             if cut == "power":
                 assert run.process.wait(timeout=600) != 0
     if cut == "controller":
-        until(lambda: not aside(spark), 240)
+        until(lambda: not has_standby(spark), 240)
     else:
         # It serves, although under its other name: whoever looks finds it, and is told.
         deployed.wait_until_it_answers(180)
@@ -79,7 +79,7 @@ def test_cut_off(
         told = json.loads(status.read_text("utf-8"))["spark-1"]
         assert told["state"] == "ready", told
         assert told["draft_length"] == PROVEN
-        assert [finding["id"] for finding in told["findings"]] == ["put_aside"] * aside(spark)
+        assert [finding["id"] for finding in told["findings"]] == ["put_aside"] * has_standby(spark)
         # Looking finishes nothing.
         before = containers(spark)
         assert playbook.succeed("preflight").changed == []
@@ -100,7 +100,7 @@ def test_docker_restarted_in_between(spark: Spark, deployed: Deployed, tmp_path:
     # Docker has started again what was put aside, which answers in the place of the other one.
     output = " ".join(run.log.read_text("utf-8").split())
     assert "Docker or the Spark restarted" in output
-    until(lambda: not aside(spark), 60)
+    until(lambda: not has_standby(spark), 60)
     serves(deployed, PROVEN)
 
 

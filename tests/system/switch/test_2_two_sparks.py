@@ -14,7 +14,7 @@ import pytest
 from tests import playbook
 from tests.lease import until
 from tests.pair import SLOT, Node
-from tests.slot import aside, containers, loads
+from tests.slot import containers, has_standby, loads
 
 PROVEN, TRIED = 3, 2
 
@@ -42,7 +42,7 @@ def test_the_controller_is_gone_while_the_other_one_loads(head: Node, worker: No
         run = replacing(tmp_path)
         run.wait_for(lambda: loads(head.spark) and loads(worker.spark))
         run.kill()
-        until(lambda: not aside(head.spark) and not aside(worker.spark), 60)
+        until(lambda: not has_standby(head.spark) and not has_standby(worker.spark), 60)
     serve(head, worker)
 
 

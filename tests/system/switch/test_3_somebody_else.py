@@ -15,7 +15,7 @@ import pytest
 
 from tests import playbook
 from tests.deployed import SLOT, Deployed
-from tests.slot import aside, loads
+from tests.slot import has_standby, loads
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
@@ -92,7 +92,7 @@ def test_who_takes_the_port_while_the_model_loads(
     assert run.process.returncode != 0
     assert (True, "running") not in seen
     assert "What served until now serves again." in (tmp_path / "log").read_text("utf-8")
-    assert not aside(spark)
+    assert not has_standby(spark)
     assert deployed.answers()
     del before
 
