@@ -110,6 +110,6 @@ def test_who_holds_memory_and_port_is_named_with_the_command(spark: Spark) -> No
     for message in (port, full):
         assert "docker stop vllm" in message
         assert "71 GB" in message
-    assert "more than there is room for" in full
+    assert "more than is available" in full
     assert "vllm" in shown
     playbook.succeed("start")

@@ -48,8 +48,8 @@ image=$(docker inspect --format '{{.Config.Image}}' dgx-spark-speculative)
 label="--label dgx_spark.speculative.configuration=1"
 create() { docker create --network none --entrypoint sleep "$@"; }
 create --name late-start $image 7777; create --name late-absent-gpu-check $image 7777
-create --name late-settle $label --restart always $image 7777
-for name in stop aside; do create --name late-$name $label $image 7777; docker start late-$name; done
+create --name late-finalize $label --restart always $image 7777
+for name in stop standby; do create --name late-$name $label $image 7777; docker start late-$name; done
 docker volume create late-volume; docker tag $image late/image:1
 printf '[Service]\\nExecStart=/bin/sleep 7777\\n' >/run/systemd/system/late.service
 systemctl daemon-reload; mkdir -p /tmp/late; chown spark: /tmp/late; echo IMAGE=$image
