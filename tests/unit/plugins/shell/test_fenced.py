@@ -80,5 +80,5 @@ def test_it_does_not_for_a_run_without_a_lease() -> None:
 def test_a_run_that_has_lost_one_spark_sends_nothing_to_any(lease: run_state.Lease) -> None:
     lease.record_loss({"state": "none"})
     for host in ("spark-1", "spark-2"):
-        with pytest.raises(AnsibleActionFail, match="its lease is gone"):
+        with pytest.raises(AnsibleActionFail, match="this run lost its lease"):
             command(CONTAINER, host)
