@@ -172,7 +172,8 @@ def test_what_cannot_be_planned_is_said(play: Play) -> None:
     played = play(UP, "--check", huggingface_cache_snapshot={"models": {}})
     assert played.code != 0
     assert (
-        "node_plan.spec needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message
+        "node_plan.spec needs the variable 'nvidia/Qwen3-235B-A22B-FP4'. Register it with dgx_spark.speculative."
+        in played.message
     )
 
 
