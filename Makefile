@@ -108,7 +108,7 @@ lint: dev  ## Format, types, imports, YAML, Ansible, changelog, spelling, pages,
 	ansible-lint
 	antsibull-changelog lint
 	codespell .
-	rumdl check --quiet .
+	rumdl check --no-cache --quiet .
 	$(PYTHON) -m tools.check_files
 	$(PYTHON) -m tools.check_language
 	$(PYTHON) -m tools.check_reports

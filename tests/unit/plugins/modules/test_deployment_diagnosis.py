@@ -127,7 +127,7 @@ def fixture_url(server: Server) -> str:
 def fixture_diagnose(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Diagnose:
     machine = Machine(uid=os.getuid(), home=home, docker_host="")
     monkeypatch.setattr(deployment_diagnosis, "Machine", lambda: machine)
-    # What this machine's kernel and disks say is no part of the test.
+    # What this machine's kernel, memory and disks say is no part of the test.
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, said in {
@@ -139,6 +139,7 @@ def fixture_diagnose(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr(_evidence.EvidenceGatherer, "_disks", lambda self: None)
     monkeypatch.setattr(_evidence.EvidenceGatherer, "_network", lambda self: None)
+    monkeypatch.setattr(_evidence.EvidenceGatherer, "_memory", lambda self: None)
 
     def diagnose(**args: t.Any) -> dict[str, t.Any]:
         args = {
