@@ -102,7 +102,7 @@ def truth(spark: Spark, draft_length: int, samples: int) -> dict[str, float]:
 
 
 def wishes(tmp_path: Path, **more: t.Any) -> dict[str, t.Any]:
-    paths = {f"speculative_benchmark_{kind}": str(tmp_path / f"report.{kind}") for kind in ("html", "json")}
+    paths = {f"speculative_benchmark_{kind}_path": str(tmp_path / f"report.{kind}") for kind in ("html", "json")}
     return {**SMALL, **paths, **more}
 
 

@@ -816,7 +816,7 @@ def main() -> None:
                 "choices": ["o200k_base", "cl100k_base"],
                 "default": [],
             },
-            "tiktoken_directory": {"type": "str"},
+            "tiktoken_directory": {"type": "str", "no_log": False},
             "from_hosts": {"type": "dict"},
             "after_step": {"type": "str"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
