@@ -106,7 +106,7 @@ def test_it_does_not_replace_what_another_one_has_proven(spark: Spark, deployed:
         until(lambda: holder(spark) is None, AWAY_S)
         playbook.succeed("single_eagle3", *wish(1))
         before = deployed.inspect()["Id"]
-    assert "changes nothing more and takes nothing back" in " ".join(run.log.read_text("utf-8").split())
+    assert "changes nothing more and does not roll back" in " ".join(run.log.read_text("utf-8").split())
     assert deployed.inspect()["Id"] == before
     is_proven(deployed, 1)
 

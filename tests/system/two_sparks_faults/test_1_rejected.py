@@ -139,7 +139,7 @@ def test_a_spark_that_cannot_be_reached() -> None:
     text = refused("spark_network/main")
     assert "spark-2]: UNREACHABLE!" in text
     assert "Connection refused" in text
-    assert "TASK [Take a step]" not in text
+    assert "TASK [Run a step]" not in text
 
 
 @pytest.mark.usefixtures("port_taken")
