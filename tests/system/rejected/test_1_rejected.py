@@ -49,7 +49,7 @@ def test_all_that_stands_in_the_way_is_told_at_once() -> None:
         trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21",
         speculative_serve_concurrency=1000,
     )
-    assert text.startswith("2 problems ")
+    assert text.startswith("2 problems; ")
     assert "the registry has no image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21" in text
     assert "-e speculative_serve_concurrency=" in text
 
