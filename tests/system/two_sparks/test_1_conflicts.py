@@ -76,9 +76,9 @@ def test_another_image_of_the_same_name_on_the_worker_is_replaced_by_the_heads(
 ) -> None:
     before = image_id(head)
     assert other_image != before
-    steps = [f"spark_network/{step}" for step in ("preflight", "compare", "trust")]
+    steps = [f"spark_network/{step}" for step in ("preflight", "compare", "ssh_keys")]
     wishes = {
-        "steps": ["docker_permissions/look", *steps, "trtllm_container/ssh_image", "trtllm_container/copy"],
+        "steps": ["docker_permissions/gather", *steps, "trtllm_container/ssh_image", "trtllm_container/copy"],
         "deployment_settings": {"image": BASE},
         "trtllm_container_image": BASE,
     }
