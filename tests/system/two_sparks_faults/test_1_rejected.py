@@ -144,7 +144,7 @@ def test_a_spark_that_cannot_be_reached() -> None:
 
 @pytest.mark.usefixtures("port_taken")
 def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
-    steps = ("docker_permissions/look", "spark_network/preflight", "spark_network/compare")
+    steps = ("docker_permissions/gather", "spark_network/preflight", "spark_network/compare")
     with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
         text = refused(*steps, deployment_settings={"image": IMAGE})
     # Everything at once.
