@@ -141,4 +141,4 @@ def test_cleaned_up_in_between_nothing_is_left(spark: Spark, deployed: Deployed,
         assert run.process.wait(timeout=120) != 0
     assert containers(spark) == {}
     assert spark.exec(["test", "-e", f"{HOME}/single_eagle3"]).returncode != 0
-    assert spark.exec("pgrep -f 'jobs/[a]side'").returncode != 0
+    assert spark.exec("pgrep -f 'jobs/[s]tandby'").returncode != 0
