@@ -539,7 +539,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
             "exec format error",
             "no matching manifest for",
             "is not offered for this machine's architecture",
-            "is made for linux/amd64",
+            "was built for linux/amd64",
+            "exists for linux/amd64",
         ),
     ),
     KnownProblem(

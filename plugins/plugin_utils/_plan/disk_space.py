@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether image and models fit on the Sparks that take them from each other, before anything is copied."""
+"""Check, before anything is copied, that image and models fit on the disks of all Sparks."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.imag
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache
 
-# What openssh-server and what it needs take, and more.
+# An upper limit for openssh-server with its dependencies.
 ADDED_BYTES = 300_000_000
 
 Facts = t.Mapping[str, t.Any]
 
 
 def is_copied(head: Facts, node: Facts) -> bool:
-    """Whether a Spark has the very image that the head has made."""
+    """Return whether a Spark has exactly the image that the head has built."""
     here, there = head["images"]["cluster"], node["images"]["cluster"]
     return bool(head["image_made"] and there and here["fingerprint"] == there["fingerprint"])
 
 
 def amount(size: float) -> str:
-    """For instance 130 GB, 65.2 GB, 431 MB."""
+    """Return a size as text, for instance 130 GB, 65.2 GB, 431 MB."""
     divisor, unit = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
     value = size / divisor
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
 
 
 class Demand(t.NamedTuple):
-    """Something that will take room."""
+    """Something that needs disk space."""
 
     what: str
     bytes: int
@@ -47,7 +47,7 @@ class Demand(t.NamedTuple):
 
 
 def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
-    """Return what does not fit on a node, a sentence for each file system; images can be moved in their own way."""
+    """Return a problem for each file system of a node that is too small. `way_out` says how to move the images."""
     result = []
     together: dict[str | None, list[Demand]] = {}
     for demand in demands:
@@ -60,7 +60,7 @@ def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> 
             paths = " and ".join(dict.fromkeys(demand.path for demand in group))
             result.append(
                 f"{name}: {amount(needed)} are needed ({parts}), but the file system {filesystem} of {paths} has only "
-                f"{amount(free)} free. Make room there, or move {way_out} or the Hugging Face cache "
+                f"{amount(free)} free. Free space there, or move {way_out} or the Hugging Face cache "
                 "(huggingface_cache_directory) to a larger disk."
             )
     return result
@@ -78,7 +78,7 @@ def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
 
 
 def head_bytes(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
-    """Return the bytes that the head needs for the image, beside what it holds already."""
+    """Return the bytes that the head still needs for the image."""
     docker = head["docker"]
     kept = packed if docker["store"] == CONTAINERD else 0
     needed = 0 if head["images"]["base"] or not unpacked else unpacked + kept
@@ -86,9 +86,9 @@ def head_bytes(head: Facts, unpacked: int, sent: int, packed: int) -> list[Deman
 
 
 def transfer_bytes(node: Facts, sent: int) -> list[Demand]:
-    """Return the bytes to send the image on. containerd's store sends what it has."""
+    """Return the bytes needed to send the image to the next Spark. containerd's store sends its files as they are."""
     packs = 0 if node["docker"]["store"] == CONTAINERD else sent
-    return [Demand("image, packed for the next Spark", packs, *_images(node))]
+    return [Demand("image, compressed for the next Spark", packs, *_images(node))]
 
 
 def _images(node: Facts) -> tuple[str, str | None, int | None]:
@@ -107,7 +107,7 @@ def worker_bytes(node: Facts, models: Facts, unpacked: int, sent: int, reserve: 
         Demand("models", missing, *cache),
         Demand("image", unpacked + copy, *_images(node)),
         Demand(
-            "image on its way", max(0, sent - node["spooled_bytes"]), state["path"], state["filesystem"], state["free"]
+            "image in transit", max(0, sent - node["spooled_bytes"]), state["path"], state["filesystem"], state["free"]
         ),
     ]
     return [*demands, Demand("reserve", reserve, *cache)] if missing or unpacked else demands
@@ -117,8 +117,8 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
     """Return what does not fit on a receiving Spark, and on the head, which the first worker checks.
 
     The looks are in the order of the ranks; models is what huggingface_snapshot returned on the host. The classic store
-    packs an image into a file of its own before it hands it out; containerd's hands out what it has. Both write down
-    what they are handed before they unpack it. What they have got is deleted from the spool at once.
+    packs an image into a file before it exports it; containerd's store exports its files directly. Both write an
+    imported image to disk before they unpack it. Imported bytes are deleted from the spool at once.
     """
     names = list(looks)
     rank, head, node = names.index(host), looks[names[0]], looks[host]
@@ -136,7 +136,7 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
 
 
 def unusable_models(host: str, models: Facts, image: int, reserve: int) -> str:
-    """Why models that a Spark downloads cannot serve there. Empty if they fit, each other and the disk."""
+    """Return why the models cannot be used on this Spark: they do not match, or the disk is too small. May be empty."""
     text = " ".join(models["model_pair_problems"])
     return f"{host}: {text}" if text else too_small(host, models, image, reserve)
 
@@ -153,6 +153,6 @@ def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
     return (
         f"{host}: {cache.amount(needed)} are needed (models {cache.amount(missing)}, image {cache.amount(image)}, "
         f"reserve {cache.amount(reserve)}), but the file system {models['cache_filesystem']} of the cache "
-        f"{models['cache']['directory']} has only {cache.amount(free)} free. Make room there, or set "
+        f"{models['cache']['directory']} has only {cache.amount(free)} free. Free space there, or set "
         "huggingface_cache_directory to a directory on a larger disk."
     )

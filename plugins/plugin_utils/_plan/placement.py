@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether there is a place for a container on a Spark: Docker, its name, its addresses and ports, its image."""
+"""Check that a container can be created on a Spark: Docker, its name, its addresses and ports, its image."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ class Publish(t.TypedDict):
     """How a container is published, or not."""
 
     network: str
-    # As they were asked for.
+    # As the user wrote them.
     ports: t.Sequence[str]
     # The port of the server in it, or 0.
     server: int
-    # Whether it may be published to others.
+    # Whether it may be published beyond this host.
     allow_unauthenticated: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """What was found where a container is to be."""
+    """The facts of the Spark on which a container is to be created."""
 
     name: str
-    # Empty if it comes from elsewhere.
+    # Empty if another task provides it.
     image: str
     # Docker as spark_info found it.
     look: Row
-    # As registry_image_info returned it; empty or skipped where nobody was asked.
+    # As registry_image_info returned it; empty or skipped if the registry was not queried.
     registry: Row
-    # The room that a pull takes, as a multiple of the packed size; 0 for what Docker's image store takes.
+    # The disk space of a pull as a multiple of the compressed size; 0 for the factor of Docker's image store.
     unpack_factor: float
-    # What image, port, address and name are called where they are set.
+    # The inputs that set image, port, address and name.
     inputs: t.Mapping[str, str]
     # Addresses and ports whose `input` has another name than port.
     listens: t.Sequence[Row]
-    # None for what was seen to elsewhere.
+    # None if another task checks it.
     publish: Publish | None
-    # The labels of this collection's own container of that name; without any, whose it is was seen to elsewhere.
+    # The labels of this collection's own container of that name; empty if another task checks the owner.
     labels: t.Mapping[str, str]
-    # What to run instead where the registry has no such image; empty where nothing is known.
+    # What to run instead if the registry has no such image; may be empty.
     alternative: str = ""
 
     def input_of(self, use: Row) -> str:
@@ -69,9 +69,9 @@ def ports(look: Row) -> list[Row]:
 
 
 def problems(place: Placement) -> list[str]:
-    """Everything that keeps the container from being made, each with what to do; empty if nothing does."""
+    """Return the problems that prevent the container from being created, each with its fix."""
     if place.look["state"] != "usable":
-        # Who may open the socket only now sees only now that nobody answers there.
+        # A user who could not open the socket before learns only now that dockerd does not answer.
         return [f"{place.look['detail']} Start it with 'sudo systemctl start docker'."]
     refused = bridge_problem(place.publish, place.look["published_ports"]) if place.publish else ""
     if refused:
@@ -88,7 +88,7 @@ def problems(place: Placement) -> list[str]:
 
 
 def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
-    """Return a bridge that leads nowhere, or one that leads everybody in by accident."""
+    """Return a problem if a bridge network hides the server's port, or publishes it to other hosts without consent."""
     if asked["network"] != "bridge":
         return ""
     port = asked["server"]
@@ -96,35 +96,36 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
         given = asked["ports"]
         text = f"({', '.join(given)}) has none for it" if given else "is empty"
         return (
-            f"trtllm_container_network is bridge, and trtllm_container_published_ports {text}, so nothing would reach "
-            f"the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
+            f"trtllm_container_network is bridge, and trtllm_container_published_ports {text}, so no client "
+            f"could reach the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
         )
     others = (one for one in published if not re.match(r"127[.]|::1$", one["address"]))
     to_all = None if asked["allow_unauthenticated"] else next(others, None)
     if to_all is None:
         return ""
     return (
-        f"{to_all['text']} in trtllm_container_published_ports opens a server without authentication to everybody who "
-        "reaches this host, past ufw. Publish on 127.0.0.1, or set trtllm_container_allow_unauthenticated: true."
+        f"{to_all['text']} in trtllm_container_published_ports publishes a server without authentication to every "
+        "machine that can reach this host; ufw does not stop that. Publish on 127.0.0.1, or set "
+        "trtllm_container_allow_unauthenticated: true."
     )
 
 
 def unmanaged_container(place: Placement) -> str:
-    """Docker would replace whatever has the name."""
+    """Return a problem if another user's container has the name, because Docker would replace it."""
     slot = place.look["slot"]
     if slot is None or place.labels.items() <= slot["labels"].items():
         return ""
     return (
-        f"the container {place.name} (image {slot['image']}) was not made by this collection and is left alone. Rename "
-        f"it with 'docker rename {place.name} NAME', or set {place.inputs['name']} to another name."
+        f"the container {place.name} (image {slot['image']}) was not created by this collection, so it is left alone. "
+        f"Rename it with 'docker rename {place.name} NAME', or set {place.inputs['name']} to another name."
     )
 
 
 def absent_addresses(place: Placement) -> list[str]:
-    """Several ports may be at one of them."""
+    """Return a problem for each address that this host does not have."""
     return [
-        f"this host does not have the address {away}. It has {', '.join(place.look['addresses'])}; choose one of them "
-        f"({place.inputs['address']})."
+        f"this host does not have the address {away}. Set {place.inputs['address']} to one of its addresses: "
+        f"{', '.join(place.look['addresses'])}."
         for away in dict.fromkeys(use["address"] for use in ports(place.look) if not use["address_here"])
     ]
 
@@ -147,21 +148,21 @@ def port_in_use(place: Placement, use: Row) -> str:
 
 
 def wrong_architecture(place: Placement) -> str:
-    """Return the image that is here already was loaded for another machine."""
+    """Return a problem if the local image was built for another architecture."""
     if not place.image:
         return ""
     made_for, own = (place.look["image"] or {}).get("architecture"), place.look["architecture"]
     if not made_for or made_for == own:
         return ""
     return (
-        f"the image {place.image} that Docker has here is made for linux/{made_for} and not for linux/{own}, which "
-        f"this machine is. Remove it with 'docker image rm {place.image}' and run again, or correct "
+        f"the local image {place.image} was built for linux/{made_for}, but this machine is linux/{own}. "
+        f"Remove it with 'docker image rm {place.image}' and run again, or correct "
         f"{place.inputs['image']}."
     )
 
 
 def unknown_image(place: Placement) -> str:
-    """Return the registry has none of that name, or none for this machine."""
+    """Return a problem if the registry has no such image, or none for this architecture."""
     said = place.registry
     if not said or said.get("skipped") or said["platform_digest"] is not None:
         return ""
@@ -169,8 +170,8 @@ def unknown_image(place: Placement) -> str:
         near = f"; the nearest tags are {', '.join(said['tags'])}" if said["tags"] else ""
         why = f"the registry has no image {place.image}{near}"
     else:
-        platforms = f"{', '.join(said['platforms'])} and not for {said['platform']}"
-        why = f"the image {place.image} is made for {platforms}, which this machine is"
+        platforms = ", ".join(said["platforms"])
+        why = f"the image {place.image} exists for {platforms}, but this machine is {said['platform']}"
     return f"{why}. Correct {place.inputs['image']}. {place.alternative}".rstrip()
 
 
@@ -180,7 +181,7 @@ def insufficient_space(place: Placement) -> str:
     if free is None or needed <= free:
         return ""
     return (
-        f"the image {place.image} needs {amount(needed)} ({amount(packed)} packed, kept while it is unpacked), but the "
-        f"file system of {store['path']}, where Docker stores images, has only {amount(free)} free. Make room there or "
-        f"move {store['way_out']}."
+        f"the image {place.image} needs {amount(needed)} ({amount(packed)} of it compressed, until it is unpacked), "
+        f"but the file system of {store['path']}, where Docker stores images, has only {amount(free)} free. "
+        f"Free space there, or move {store['way_out']}."
     )

@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
     "foreign-container": (
         {"slot": {"image": "nginx", "labels": {}}},
         {},
-        "the container dgx-spark-speculative-open-webui (image nginx) was not made by this collection",
+        "the container dgx-spark-speculative-open-webui (image nginx) was not created by this collection",
     ),
     "port": (
         {"ports_in_use": [{**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}]},
@@ -206,7 +206,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
     "address": (
         {"port": {**FREE, "address": "192.168.1.21", "address_here": False}},
         {"open_webui_address": "192.168.1.21"},
-        "this host does not have the address 192.168.1.21. It has 127.0.0.1; choose one of them (open_webui_address)",
+        "this host does not have the address 192.168.1.21. Set open_webui_address to one of its addresses: 127.0.0.1",
     ),
     "no-login": (
         {},

@@ -40,7 +40,7 @@ def test_everything_together_has_to_fit() -> None:
     assert room(head, with_room(needed, 2), models(cache_free_bytes=needed)) == []
     (text,) = room(head, with_room(needed - 1, 2), models(cache_free_bytes=needed - 1))
     assert text.startswith(
-        "spark-2: 230 GB are needed (models 130 GB, image 40.0 GB, image on its way 40.0 GB, reserve 20.0 GB), but the "
+        "spark-2: 230 GB are needed (models 130 GB, image 40.0 GB, image in transit 40.0 GB, reserve 20.0 GB), but the "
         "file system / of /home/me/hub and /var/lib/docker and "
     )
 
@@ -69,11 +69,11 @@ def test_what_has_come_of_an_image_needs_no_room_again() -> None:
 def test_the_head_packs_the_image_too() -> None:
     head = with_room(30 * GB, 1, images={"base": BASE, "cluster": None})
     (text,) = room(head, node(2), models(0))
-    assert text.startswith("spark-1: 40.3 GB are needed (image, packed for the next Spark 40.3 GB)")
+    assert text.startswith("spark-1: 40.3 GB are needed (image, compressed for the next Spark 40.3 GB)")
     # What is still to be pulled is there then, too.
     (text,) = room({**head, "images": {"base": None, "cluster": None}}, node(2), models(0), packed=20 * GB)
     assert text.startswith(
-        "spark-1: 92.6 GB are needed (image 46.3 GB, image, packed for the next Spark 46.3 GB), but the file system"
+        "spark-1: 92.6 GB are needed (image 46.3 GB, image, compressed for the next Spark 46.3 GB), but the file system"
     )
     assert "or move Docker's data-root or the Hugging Face cache" in text
 
@@ -128,8 +128,8 @@ def test_each_of_a_chain_takes_what_the_head_has_made_and_packs_it_for_the_next(
     looks = {"spark-1": node(1, images=images), "spark-2": with_room(179 * GB, 2), "spark-3": with_room(139 * GB, 3)}
     (text,) = needed(looks, "spark-2", models(40 * GB, cache_free_bytes=179 * GB), 0, 20 * GB)
     assert text.startswith(
-        "spark-2: 180 GB are needed (models 40.0 GB, image 40.0 GB, image on its way 40.0 GB, reserve 20.0 GB, "
-        "image, packed for the next Spark 40.0 GB)"
+        "spark-2: 180 GB are needed (models 40.0 GB, image 40.0 GB, image in transit 40.0 GB, reserve 20.0 GB, "
+        "image, compressed for the next Spark 40.0 GB)"
     )
     (text,) = needed(looks, "spark-3", models(40 * GB, cache_free_bytes=139 * GB), 0, 20 * GB)
     assert text.startswith("spark-3: 140 GB are needed")
@@ -156,7 +156,7 @@ def test_a_download_fits_or_the_disk_is_named() -> None:
     assert too_small("spark-1", {**models, "bytes_missing": 0}, 10**12, 10**12) == ""
     assert too_small("spark-1", models, 10_000_000_000, 26_000_000_000) == (
         "spark-1: 96.0 GB are needed (models 60.0 GB, image 10.0 GB, reserve 26.0 GB), but the file system / of the "
-        "cache /home/me/hub has only 95.0 GB free. Make room there, or set huggingface_cache_directory to a directory "
+        "cache /home/me/hub has only 95.0 GB free. Free space there, or set huggingface_cache_directory to a directory "
         "on a larger disk."
     )
 

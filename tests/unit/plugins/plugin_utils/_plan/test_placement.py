@@ -82,22 +82,22 @@ def test_a_docker_that_does_not_answer_is_all_that_is_told() -> None:
 
 def test_a_container_of_somebody_elses() -> None:
     assert told({"slot": {"image": "nginx", "labels": {"made.by": "them"}}}) == [
-        "the container server (image nginx) was not made by this collection and is left alone. Rename it with "
+        "the container server (image nginx) was not created by this collection, so it is left alone. Rename it with "
         "'docker rename server NAME', or set its_name to another name."
     ]
 
 
 def test_an_address_of_another_host() -> None:
     assert told({"published_ports": [FREE], "port": {**FREE, "address": "10.0.0.9", "address_here": False}}) == [
-        "this host does not have the address 10.0.0.9. It has 127.0.0.1, 192.168.1.20; choose one of them "
-        "(its_address)."
+        "this host does not have the address 10.0.0.9. Set its_address to one of its addresses: 127.0.0.1, "
+        "192.168.1.20."
     ]
 
 
 def test_each_address_and_each_port_is_told() -> None:
     away = [{**FREE, "address": address, "address_here": False} for address in ("10.0.0.9", "10.0.0.8", "10.0.0.9")]
     said = told({"published_ports": away, "ports_in_use": [TAKEN, {**TAKEN, "port": 8443}]}, listens=[ANOTHER])
-    assert [line.partition(" is in use")[0].partition(". It has")[0] for line in said] == [
+    assert [line.partition(" is in use")[0].partition(". Set ")[0] for line in said] == [
         "this host does not have the address 10.0.0.9",
         "this host does not have the address 10.0.0.8",
         "port 8000 on 127.0.0.1",
@@ -131,8 +131,8 @@ def test_a_port_that_somebody_has() -> None:
 def test_an_image_for_another_processor() -> None:
     here = {"image": {"architecture": "amd64"}}
     assert told(here) == [
-        f"the image {IMAGE} that Docker has here is made for linux/amd64 and not for linux/arm64, which this machine "
-        f"is. Remove it with 'docker image rm {IMAGE}' and run again, or correct its_image."
+        f"the local image {IMAGE} was built for linux/amd64, but this machine is linux/arm64. "
+        f"Remove it with 'docker image rm {IMAGE}' and run again, or correct its_image."
     ]
     # It comes from elsewhere.
     assert told(here, image="") == []
@@ -147,19 +147,19 @@ def test_what_the_registry_does_not_have() -> None:
         f"the registry has no image {IMAGE}; the nearest tags are 2, 3. Correct its_image."
     ]
     assert told(registry={**THERE, "platforms": ["linux/amd64"], "platform_digest": None}) == [
-        f"the image {IMAGE} is made for linux/amd64 and not for linux/arm64, which this machine is. Correct its_image."
+        f"the image {IMAGE} exists for linux/amd64, but this machine is linux/arm64. Correct its_image."
     ]
 
 
 def test_a_disk_too_small() -> None:
     (said,) = told({"image_store": {**STORE, "free_bytes": 29_999_999_999}}, registry=THERE)
     assert said == (
-        f"the image {IMAGE} needs 30.0 GB (10.0 GB packed, kept while it is unpacked), but the file system of "
-        "/var/lib/docker, where Docker stores images, has only 30.0 GB free. Make room there or move "
+        f"the image {IMAGE} needs 30.0 GB (10.0 GB of it compressed, until it is unpacked), but the file system of "
+        "/var/lib/docker, where Docker stores images, has only 30.0 GB free. Free space there, or move "
         "Docker's data-root."
     )
     (said,) = told(registry=THERE, unpack_factor=4.1)
-    assert said.startswith(f"the image {IMAGE} needs 41.0 GB (10.0 GB packed")
+    assert said.startswith(f"the image {IMAGE} needs 41.0 GB (10.0 GB of it compressed")
     assert told({"image_store": None}, registry=THERE) == []
     assert told(registry={**THERE, "compressed_bytes": None}) == []
 
@@ -190,7 +190,7 @@ def test_a_bridge_that_leads_somewhere() -> None:
 
 def test_a_bridge_that_leads_nowhere_is_all_that_is_told() -> None:
     start = "trtllm_container_network is bridge, and trtllm_container_published_ports "
-    end = ", so nothing would reach the server's port 8000. Publish it, as in ['127.0.0.1:8000:8000']."
+    end = ", so no client could reach the server's port 8000. Publish it, as in ['127.0.0.1:8000:8000']."
     assert bridged(ports=[]) == [f"{start}is empty{end}"]
     other = {**PUBLISHED, "container_port": 9000, "in_use": True}
     assert bridged(other, ports=["8000:9000", "1:2/udp"]) == [f"{start}(8000:9000, 1:2/udp) has none for it{end}"]
@@ -199,7 +199,7 @@ def test_a_bridge_that_leads_nowhere_is_all_that_is_told() -> None:
 def test_a_bridge_that_leads_everybody_in() -> None:
     wide = {**PUBLISHED, "address": "192.168.1.20", "text": "192.168.1.20:8000:8000/tcp"}
     assert bridged(PUBLISHED, wide) == [
-        "192.168.1.20:8000:8000/tcp in trtllm_container_published_ports opens a server without authentication to "
-        "everybody who reaches this host, past ufw. Publish on 127.0.0.1, or set "
+        "192.168.1.20:8000:8000/tcp in trtllm_container_published_ports publishes a server without authentication "
+        "to every machine that can reach this host; ufw does not stop that. Publish on 127.0.0.1, or set "
         "trtllm_container_allow_unauthenticated: true."
     ]
