@@ -135,7 +135,7 @@ class Network:
             if shutil.which(program, path=path) is None:
                 raise FabricError(
                     f"{program} is not installed, so the network cannot be configured safely. Install it with 'sudo "
-                    f"apt-get install {package}', or set up the addresses yourself and set spark_network_mode to adopt."
+                    f"apt-get install {package}', or set the addresses yourself and set spark_network_mode to adopt."
                 )
 
     def links(self) -> dict[str, dict[str, t.Any]]:
@@ -193,15 +193,14 @@ class Network:
             if live and name not in own:
                 raise FabricError(
                     f"addresses are already set on {name} ({' and '.join(live)}), and not by this collection, so "
-                    "nothing is configured there. Use them (spark_network_mode: auto, with matching ones on the other "
-                    "Spark), or remove them first."
+                    "nothing is configured there. Use them (spark_network_mode: auto, with addresses in the same "
+                    "subnet on the other Sparks), or remove them first."
                 )
             files = self.foreign_files(name, links[name]["mac"])
             if files:
                 raise FabricError(
-                    f"{' and '.join(files)} sets up {name} and is not this collection's, so nothing is configured "
-                    "there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
-                    + way_out(files, name)
+                    f"{' and '.join(files)} configures {name} and is not this collection's, so nothing is changed "
+                    "there. Add usable addresses to it and set spark_network_mode to adopt, or " + way_out(files, name)
                 )
             by = document["network"]["ethernets"][name].get("renderer")
             if by == "NetworkManager" and "(unmanaged)" in self.device(name).get("GENERAL.STATE", ""):

@@ -4,9 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Which interfaces join the Sparks, with which addresses, and whether anything has to be configured for that.
+"""Plan the fabric: the interfaces that connect the Sparks, their addresses, and what has to be configured.
 
-Planned are subnets with members, one interface of each Spark: two on a cable, any number on a switch.
+The plan has subnets with members, one interface of each Spark: two on a cable, any number on a switch.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ if t.TYPE_CHECKING:
 
 MODES = ("auto", "adopt", "configure")
 RENDERERS = ("auto", "NetworkManager", "networkd")
-# IPv6 needs 1280; the header of a full jumbo frame leaves no card more than this.
+# IPv6 needs 1280; no NIC has more than the second.
 MTU_RANGE = (1280, 65535)
-# What there is to say of a host, and of all, where nothing joins them.
+# The results for one host, and for all, if there is no fabric.
 ALONE: dict[str, t.Any] = {"rails": [], "configure": False, "document": {}, "renderer": "", "discover": {}}
 NOTHING: dict[str, t.Any] = {"configure": False, "measure": False, "findings": [], "lines": []}
 
@@ -86,7 +86,7 @@ def has_target(interface: Interface, address: netaddr.IPNetwork) -> bool:
 
 
 def address_owner(spark: Spark, interface: Interface) -> str:
-    """Who has set its addresses."""
+    """Return what has set the addresses of an interface."""
     if interface["netplan_files"]:
         return join_words(interface["netplan_files"])
     file = str(interface["file"] or "")
@@ -97,20 +97,20 @@ def address_owner(spark: Spark, interface: Interface) -> str:
         return f"NetworkManager's profile '{interface['profile']}'" if interface["profile"] else "NetworkManager"
     if interface["manager"] == "networkd":
         return f"systemd-networkd with {file}" if file else "systemd-networkd"
-    return "hand ('ip address add'), so that a restart forgets them"
+    return "hand ('ip address add', lost at a reboot)"
 
 
 def needs(spark: Spark, rank: int, rails: t.Sequence[Members], targets: t.Sequence[Target], mtu: int) -> bool:
-    """Whether this host is not yet as planned."""
+    """Return whether this host has to be configured."""
     interfaces = [members[rank] for members in rails]
     if spark.pending or not all(has_target(i, target[rank]) for i, target in zip(interfaces, targets)):
         return True
-    # The MTU of what others have set up is theirs.
+    # An MTU that this collection did not set stays.
     return any(is_own(interface) and interface["mtu"] != mtu for interface in interfaces)
 
 
 def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) -> list[str]:
-    """Why these interfaces may not be configured on this host."""
+    """Return why these interfaces must not be configured on this host."""
     result = []
     reached = {row["interface"]: row["why"] for row in spark.info.get("management") or []}
     foreign, claimed = [], []
@@ -119,12 +119,12 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
         if name in reached:
             result.append(
                 f"{spark.name}: {name} carries {reached[name]}, so it is not configured. Reach the host by another "
-                "interface, or set up the addresses yourself and set spark_network_mode to adopt."
+                "interface, or set the addresses yourself and set spark_network_mode to adopt."
             )
         elif interface["master"]:
             result.append(
-                f"{spark.name}: {name} is part of {interface['master']}, so it is not configured. Take it out of "
-                "there: RDMA needs both twins by themselves."
+                f"{spark.name}: {name} is part of {interface['master']}, so it is not configured. Remove it from "
+                "there: RDMA needs each interface of a port on its own."
             )
         elif usable(interface) and not is_own(interface):
             foreign.append(interface)
@@ -134,27 +134,27 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
         has = join_words(f"{interface['name']} ({join_words(map(str, usable(interface)))})" for interface in foreign)
         result.append(
             f"{spark.name}: addresses are already set on {has} by "
-            f"{join_words(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so nothing is "
-            "configured there. "
-            "Use them (spark_network_mode: auto, with matching ones on the other Spark), or remove them first."
+            f"{join_words(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so "
+            "nothing is configured there. Use them (spark_network_mode: auto, with addresses in the same subnet on the "
+            "other Sparks), or remove them first."
         )
     if claimed:
         files = list(dict.fromkeys(file for interface in claimed for file in interface["netplan_files"]))
         result.append(
-            f"{spark.name}: {join_words(files)} sets up {names(claimed)} and is not this collection's, so nothing is "
-            "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
+            f"{spark.name}: {join_words(files)} configures {names(claimed)} and is not this collection's, so nothing "
+            "is changed there. Add usable addresses to it and set spark_network_mode to adopt, or "
             f"{way_out(files, names(claimed))}"
         )
     small = [interface for interface in interfaces if interface["max_mtu"] and spec.mtu > interface["max_mtu"]]
     if small:
         result.append(
-            f"{spark.name}: {names(small)} can have an MTU of at most {min(i['max_mtu'] for i in small)}, not "
-            f"{spec.mtu}. Lower spark_network_mtu."
+            f"{spark.name}: spark_network_mtu is {spec.mtu}, but {names(small)} can have an MTU of at most "
+            f"{min(i['max_mtu'] for i in small)}. Lower it."
         )
     if not spark.info.get("netplan"):
         result.append(
             f"{spark.name}: netplan is not installed, so {names(interfaces)} cannot be configured. Install it with "
-            "'sudo apt-get install netplan.io', or set up the addresses yourself and set spark_network_mode to adopt."
+            "'sudo apt-get install netplan.io', or set the addresses yourself and set spark_network_mode to adopt."
         )
     return result
 
@@ -162,7 +162,7 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
 def document(
     renderer: str, interfaces: t.Sequence[Interface], addresses: t.Sequence[t.Any], mtu: int
 ) -> dict[str, t.Any]:
-    """Return the netplan file. The renderer stands at each interface: at the top it would be for all."""
+    """Return the netplan file. The renderer is set for each interface, because at the top it would apply to all."""
     entries: dict[str, t.Any] = {}
     for interface, address in zip(interfaces, addresses):
         entries[interface["name"]] = {
@@ -171,21 +171,21 @@ def document(
             "dhcp6": False,
             "accept-ra": False,
             "link-local": [],
-            # A missing cable must not hold up the start of the host.
+            # A missing cable must not delay the boot.
             "optional": True,
             "mtu": mtu,
             "addresses": [str(address)],
         }
         if renderer == "NetworkManager":
-            # Among several profiles of an interface, NetworkManager takes the one that was used last. And netplan tells
-            # it nothing of accept-ra and link-local, so that a router's advertisement would give it a default route.
+            # Of several profiles of an interface, NetworkManager takes the one that was used last. netplan does not
+            # pass accept-ra and link-local to it, so a router advertisement would add a default route.
             told = {"connection.autoconnect-priority": "100", "ipv6.method": "disabled"}
             entries[interface["name"]]["networkmanager"] = {"passthrough": told}
     return {"network": {"version": 2, "ethernets": entries}}
 
 
 def choose(sparks: t.Sequence[Spark], spec: FabricSpec) -> list[list[Members]]:
-    """Return the rails, one for each twin; more than one choice if only the wire can tell. Raises PlanError."""
+    """Return the rails of each possible choice of ports; discovery decides between several. Raises PlanError."""
     without = [no_nic(spark, both_or_all(sparks)) for spark in sparks if not spark.info.get("ports")]
     if without:
         raise PlanError(*without)
@@ -218,7 +218,7 @@ def choose(sparks: t.Sequence[Spark], spec: FabricSpec) -> list[list[Members]]:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """Which interfaces are joined, with which addresses, and which hosts have to be configured for it."""
+    """The connected interfaces with their addresses, and the hosts that have to be configured."""
 
     joined: list[Joined]
     # By rank.
@@ -241,24 +241,23 @@ def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], spec: FabricSpe
     result = working(rails)
     if not result:
         raise PlanError(
-            f"{joined_names(sparks)}: spark_network_mode is adopt, but the port with the cable has no "
-            "addresses in a common subnet. Set them up, or set spark_network_mode to auto. "
+            f"{joined_names(sparks)}: spark_network_mode is adopt, but the port with the cable has no addresses in a "
+            "common subnet. Set such addresses, or set spark_network_mode to auto. "
             f"{describe_addresses(sparks, rails)}",
             *duplicate_addresses(sparks, rails),
         )
     findings += duplicate_addresses(sparks, rails)
     if len(result) < len(rails):
         findings.append(
-            f"{joined_names(sparks)}: of the twin interfaces only {names(result[0][0])} have addresses in a common "
-            "subnet, "
-            "so half the rate is used. Give the others addresses in another subnet."
+            f"{joined_names(sparks)}: only {names(result[0][0])} have addresses in a common subnet, so half the rate "
+            "is used. Give the other interfaces of the port addresses in another subnet."
         )
     if spec.plan:
         own = all_own(result)
         by = "an earlier run" if own else address_owner(sparks[0], result[0][0][0])
         findings.append(
-            f"{joined_names(sparks)}: spark_network_addresses is not used, since the port has working "
-            f"addresses already, set by {by}{'; set spark_network_mode to configure to change them' if own else ''}. "
+            f"{joined_names(sparks)}: spark_network_addresses is not used, because the port already has working "
+            f"addresses, set by {by}.{' To change them, set spark_network_mode to configure.' if own else ''} "
             f"{describe_addresses(sparks, rails)}"
         )
     return Decision(result, [False] * len(sparks))
@@ -270,19 +269,19 @@ def matches(found: t.Sequence[Joined], targets: t.Sequence[Target]) -> bool:
 
 
 def decide(sparks: t.Sequence[Spark], rails: list[Members], spec: FabricSpec, findings: list[str]) -> Decision:
-    """Take what is there, or say what has to be configured. Raises PlanError."""
+    """Use the present addresses, or return what has to be configured. Raises PlanError."""
     targets = own_plan(sparks, rails, spec.plan) if spec.plan else None
     if spec.mode == "adopt":
         return adopt(sparks, rails, dataclasses.replace(spec, plan=None), findings)
     result = working(rails)
-    # One twin of ours that has lost its addresses gets them again, and a trial is to be confirmed.
+    # An own interface that lost its addresses gets them again, and a trial has to be confirmed.
     each = [interface for members in rails for interface in members]
     half = len(result) < len(rails) and any(map(is_own, each)) and all(is_own(i) or not usable(i) for i in each)
     if spec.mode == "auto" and result and not half and not any(spark.pending for spark in sparks):
         used = targets is not None and matches(result, targets)
         return adopt(sparks, rails, dataclasses.replace(spec, plan=None) if used else spec, findings)
     if targets is None:
-        # What works stays where it is, also when another network would be the first choice by now.
+        # Working addresses stay, even if another network would be the first choice now.
         keeps = len(result) == len(rails)
         if keeps:
             rails = [members for members, _target in result]
@@ -347,7 +346,7 @@ def gid_index(interface: Interface, address: netaddr.IPNetwork) -> int | None:
 
 def rail(members: Members, target: Target, rank: int, mtu: int) -> Rail:
     """Return one interface of a link, seen from one host, with what its peers need."""
-    # Each proves the way to the next in the round of the ranks.
+    # Each node verifies the link to the next rank.
     after = (rank + 1) % len(members)
     interface, peer, address = members[rank], members[after], target[rank]
     return {
@@ -368,7 +367,7 @@ def rail(members: Members, target: Target, rank: int, mtu: int) -> Rail:
 
 
 def end_of_stream(rank: int, many: int) -> str:
-    """Whether it sends or receives when the bandwidth is measured: by twos, so that nobody does both at once."""
+    """Return whether a node sends or receives while the bandwidth is measured; two nodes measure together."""
     return "receive" if rank % 2 else "send" if rank + 1 < many else ""
 
 
@@ -388,7 +387,7 @@ def to_measure(sparks: t.Sequence[Spark], decision: Decision, asked: bool | None
 
 
 def describe(sparks: t.Sequence[Spark], decision: Decision, rows: t.Sequence[t.Sequence[Rail]]) -> list[str]:
-    """Return the plan for people."""
+    """Return the plan as text."""
     return [
         f"{spark.name}: {row['interface']} {row['address']}/{row['prefix']}, MTU {row['mtu']}, to "
         f"{after.name}'s {row['peer_interface']} {row['peer_address']}: "
@@ -399,13 +398,12 @@ def describe(sparks: t.Sequence[Spark], decision: Decision, rows: t.Sequence[t.S
 
 
 def joined_sparks(hosts: t.Mapping[str, Info]) -> list[Spark]:
-    """All that are to be joined. Raises PlanError where nobody has looked."""
+    """Return the Sparks of the cluster. Raises PlanError if the facts of one are missing."""
     sparks = [Spark(name, info or {}) for name, info in hosts.items()]
     silent = [spark for spark in sparks if not spark.info.get("ports") and not spark.info.get("networks")]
     if silent:
         raise PlanError(
-            f"Nothing is known of the network of {joined_names(silent)}. Run the playbook for {both_or_all(sparks)} "
-            "Sparks "
+            f"The network of {joined_names(silent)} is unknown. Run the playbook for {both_or_all(sparks)} Sparks "
             "together, without --limit."
         )
     return sparks
@@ -425,7 +423,7 @@ def refuse_no_rdma(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> Non
 
 
 def require_netaddr() -> None:
-    """Raise PlanError where Ansible's Python does not have it; one Spark alone needs none."""
+    """Raise PlanError if Ansible's Python does not have netaddr. One Spark does not need it."""
     if importlib.util.find_spec("netaddr") is None:
         raise PlanError(
             f"The addresses between the Sparks cannot be planned: {sys.executable}, which runs Ansible, does not have "
@@ -435,7 +433,7 @@ def require_netaddr() -> None:
 
 
 def plan(hosts: t.Mapping[str, Info], spec: FabricSpec) -> dict[str, t.Any]:
-    """Return the plan for all hosts, in the order of the ranks; one alone has nothing to be joined with.
+    """Return the plan for all hosts, in the order of the ranks; one Spark has no fabric.
 
     Raises PlanError.
     """

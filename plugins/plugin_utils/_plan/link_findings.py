@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""What works but not as one may expect of the network that joins the Sparks, a sentence each."""
+"""Report what works in the fabric, but not as one may expect: one sentence for each finding."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import group_by_value, join_words
 
-# Where it is missing, `fabric.plan` says so before anything of it is used.
+# `fabric.plan` reports it before any use if it is not installed.
 with contextlib.suppress(ImportError):
     import netaddr
 
-# Each of a port's two interfaces hangs on four lanes of PCIe 5.
+# Each of a port's two interfaces has four lanes of PCIe 5.
 PCIE_WIDTH, PCIE_GTS = 4, 32
 
 
 def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
     """Return the findings on the choice of a port."""
     if len(sparks) > 2:
-        # Every port of a switch is as good as another.
+        # All ports of a switch are equal.
         return []
     first, second = zip(*rails)
     numbers = first[0]["port"], second[0]["port"]
@@ -43,12 +43,12 @@ def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list
     if numbers[0] != numbers[1]:
         return [
             f"{both}: the cable joins port {numbers[0]} ({names(first)}) with port {numbers[1]} ({names(second)}). "
-            "That works; NVIDIA advises the same port on both."
+            "That works, but NVIDIA recommends the same port on both."
         ]
     if all(len(linked(spark)) > 1 for spark in sparks):
         return [
-            f"{both}: both ports have a cable; port {numbers[0]} is used. A second cable adds no speed, since one "
-            "carries all the network card can do."
+            f"{both}: both ports have a cable; port {numbers[0]} is used. A second cable adds no speed, because one "
+            "carries all that the NIC can send."
         ]
     return []
 
@@ -61,7 +61,7 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: F
             interface = members[rank]
             speed = interface["speed_mbps"]
             if speed is None:
-                findings.append(f"{spark.name}: the speed of {interface['name']} is not known.")
+                findings.append(f"{spark.name}: the speed of {interface['name']} is unknown.")
             elif speed < spec.speed_mbps:
                 findings.append(
                     f"{spark.name}: {interface['name']} runs at {speed / 1000:g} Gb/s instead of "
@@ -69,43 +69,43 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: F
                 )
             if interface["rdma_state"] not in (None, "ACTIVE"):
                 findings.append(
-                    f"{spark.name}: the RDMA port of {interface['name']} is {interface['rdma_state']} and not ACTIVE, "
-                    "so NCCL may fall back to slow sockets. Restart the Spark."
+                    f"{spark.name}: the RDMA port of {interface['name']} is {interface['rdma_state']}, not ACTIVE, "
+                    "so NCCL may fall back to slow sockets. Reboot the Spark."
                 )
             dynamic = [a for a in interface["addresses"] if a["dynamic"] and a["address"] == str(target[rank].ip)]
             if dynamic:
                 findings.append(
-                    f"{spark.name}: {interface['name']} has {target[rank].ip} from DHCP. A fixed one is safer, since "
-                    "the deployment is bound to it."
+                    f"{spark.name}: {interface['name']} has {target[rank].ip} from DHCP. A static address is safer, "
+                    "because the deployment depends on it."
                 )
     subnets = [target[0].cidr for _ends, target in joined]
     if len(set(subnets)) < len(subnets):
         findings.append(
-            f"{joined_names(sparks)}: the twin interfaces share {subnets[0]}. It works, but which of "
-            "them a packet takes is left to chance; NVIDIA's newer pages give each twin a subnet of its own."
+            f"{joined_names(sparks)}: both interfaces of the port share {subnets[0]}. That works, but packets may "
+            "take either of them. NVIDIA's newer pages give each interface its own subnet."
         )
     return findings
 
 
 def duplicate_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
-    """Addresses that several of the interfaces have."""
+    """Report addresses that more than one interface has."""
     holders: dict[str, list[str]] = {}
     for members in rails:
         for spark, interface in zip(sparks, members):
             for address in usable(interface):
                 holders.setdefault(str(address.ip), []).append(f"{interface['name']} of {spark.name}")
     return [
-        f"{joined_names(sparks)}: {join_words(has)} have the same address, {address}. Each interface needs one of "
-        "its own."
+        f"{joined_names(sparks)}: {join_words(has)} have the same address, {address}. Each interface needs its own "
+        "address."
         for address, has in holders.items()
         if len(has) > 1
     ]
 
 
 def link_local_addresses(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
-    """Twins of what is used that only have an address which they gave themselves, as netplan has NetworkManager do."""
+    """Report interfaces beside a used one that have only a link-local address, a default of netplan's."""
     result = []
-    other = "the other Spark" if len(sparks) == 2 else "the others"
+    other = "the other Spark" if len(sparks) == 2 else "the other Sparks"
     for rank, spark in enumerate(sparks):
         used = {members[rank]["name"]: members[rank]["port"] for members, _target in joined}
         alone = [
@@ -118,14 +118,14 @@ def link_local_addresses(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) 
         ]
         if alone:
             result.append(
-                f"{spark.name}: {names(alone)} has only an address that it gave itself (169.254.0.0/16), which NCCL "
-                f"may take for a way to {other}, and die. Give it an address in a subnet of its own, or none."
+                f"{spark.name}: {names(alone)} has only a link-local address (169.254.0.0/16). NCCL may take it for a "
+                f"path to {other}, and fail. Give it an address in its own subnet, or none."
             )
     return result
 
 
 def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
-    """Interfaces whose PCIe link is narrower or slower than a Spark has it, which their own speed does not show."""
+    """Report interfaces whose PCIe link is narrower or slower than usual; the link speed does not show it."""
     result = []
     for rank, spark in enumerate(sparks):
         for members, _target in joined:
@@ -133,14 +133,14 @@ def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[st
             if width and speed and (width < PCIE_WIDTH or speed < PCIE_GTS):
                 result.append(
                     f"{spark.name}: {members[rank]['name']} has a PCIe link of x{width} at {speed:g} GT/s instead of "
-                    f"x{PCIE_WIDTH} at {PCIE_GTS}, and carries less by as much. Update the firmware (SBIOS), then "
-                    "switch the Spark off, take the power plug out for a minute, and start it with the cable in."
+                    f"x{PCIE_WIDTH} at {PCIE_GTS}, so it carries proportionally less. Update the firmware (SBIOS), "
+                    "then switch the Spark off, unplug its power for a minute, and start it with the cable plugged in."
                 )
     return result
 
 
 def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
-    """Return the findings on addresses that others have set."""
+    """Return the findings on addresses that this collection did not set."""
     findings = []
     both = joined_names(sparks)
     for members, _target in joined:
@@ -150,16 +150,15 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec
                 one["name"] if len(sparks) == 2 else f"{one['name']} of {s.name}" for s, one in zip(sparks, members)
             ]
             has = group_by_value(zip(ends, map(str, mtus))).replace(f" {mtus[0]}", f" MTU {mtus[0]}", 1)
-            findings.append(f"{both}: {has}; the smaller one is used. Make them equal.")
+            findings.append(f"{both}: {has}; the smaller one is used. Set the same MTU on all.")
     other = {members[0]["mtu"] for members, _target in joined} - {spec.mtu}
     if not findings and other:
         findings.append(
-            f"{both}: the cable is used with MTU {join_words(map(str, sorted(other)))}, not {spec.mtu}. That is left "
-            "as it "
+            f"{both}: the fabric uses MTU {join_words(map(str, sorted(other)))}, not {spec.mtu}. "
             + (
-                "is: set spark_network_mode to configure to change it."
+                "To change it, set spark_network_mode to configure."
                 if all_own(joined)
-                else "is, since it was set up by somebody else."
+                else "It is not changed, because this collection did not set it."
             )
         )
     for rank, spark in enumerate(sparks):
@@ -170,8 +169,8 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec
         ]
         if by_hand:
             findings.append(
-                f"{spark.name}: the addresses of {names(by_hand)} were set by hand and are gone after a restart. Write "
-                "them into a netplan file, or remove them and let this role configure the port."
+                f"{spark.name}: the addresses of {names(by_hand)} were set by hand and are lost at the next reboot. "
+                "Write them to a netplan file, or remove them so that this role configures the port."
             )
     return findings
 
@@ -183,7 +182,7 @@ def host_findings(sparks: t.Sequence[Spark]) -> list[str]:
         settings = [line for line in lines if line]
         if settings:
             findings.append(
-                f"{spark.name}: /etc/nccl.conf sets {', '.join(settings)}. The deployment's container does not see "
-                "that file; programs run outside of it do."
+                f"{spark.name}: /etc/nccl.conf sets {', '.join(settings)}. The deployment's container does not read "
+                "that file, but programs outside of it do."
             )
     return findings

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""The ports of the Sparks: which of them have a link, and which are joined, by a cable or by a switch."""
+"""Find the ports of the Sparks that have a link, and those that a cable or a switch connects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
-# Where it is missing, `fabric.plan` says so before anything of it is used.
+# `fabric.plan` reports it before any use if it is not installed.
 with contextlib.suppress(ImportError):
     import netaddr
 
@@ -30,7 +30,7 @@ Port = dict[str, t.Any]
 
 
 class PlanError(Exception):
-    """Why the Sparks cannot be joined: one sentence for each reason, and what to do."""
+    """The Sparks cannot be connected: one sentence for each reason, with its fix."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__("\n".join(reasons))
@@ -39,17 +39,17 @@ class PlanError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class FabricSpec:
-    """What was asked for."""
+    """The inputs of the role."""
 
     mode: str = "auto"
     plan: t.Any = None
     interfaces: t.Any = None
     mtu: int = 9000
     renderer: str = "auto"
-    # Below the first it is mentioned, below the second refused.
+    # A rail below the first is a finding, one below the second a problem.
     speed_mbps: int = 200_000
     minimum_speed_mbps: int = 0
-    # auto, or a boolean as people write it.
+    # auto, or a boolean in any of YAML's spellings.
     bandwidth_test: t.Any = "auto"
 
 
@@ -67,7 +67,7 @@ class Spark:
 
     @property
     def neighbours(self) -> dict[str, t.Any] | None:
-        """Who was found on the wire; None as long as nobody has asked."""
+        """Return the nodes that were discovered on the fabric; None before discovery."""
         return self.info.get("neighbours")
 
     def hears(self, own: Interface, other: Interface) -> bool:
@@ -84,12 +84,12 @@ class Spark:
 
 
 def is_own(interface: Interface) -> bool:
-    """Whether this collection has set it up, so that it may change it."""
+    """Return whether this collection configured the interface, and so may change it."""
     return bool(interface.get("own"))
 
 
-# One interface of each Spark in the order of the ranks, which share a subnet, and their addresses in it. Two on a cable
-# are two members, four on a switch are four.
+# One interface of each Spark, in the order of the ranks, that share a subnet, and their addresses in it: two members
+# on a cable, four on a switch with four Sparks.
 Members = tuple[Interface, ...]
 Target = tuple["netaddr.IPNetwork", ...]
 Joined = tuple[Members, Target]
@@ -98,7 +98,7 @@ Choice = tuple[Port, ...]
 
 
 def all_own(joined: t.Sequence[Joined]) -> bool:
-    """Whether all of it could be changed."""
+    """Return whether this collection configured all interfaces."""
     return all(is_own(interface) for members, _target in joined for interface in members)
 
 
@@ -111,12 +111,12 @@ def joined_names(sparks: t.Iterable[Spark]) -> str:
 
 
 def both_or_all(sparks: t.Sequence[Spark]) -> str:
-    """How all of them are called in a sentence."""
+    """Return the word for all Sparks in a sentence."""
     return "both" if len(sparks) == 2 else "all"
 
 
 def usable(interface: Interface) -> list[netaddr.IPNetwork]:
-    """Its addresses, without those that hosts give themselves."""
+    """Return the addresses of an interface without link-local ones."""
     result = [netaddr.IPNetwork(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
     return [address for address in result if not address.is_link_local() and address.prefixlen < 32]
 
@@ -144,30 +144,30 @@ def ports_state(spark: Spark) -> str:
 
 
 def linked(spark: Spark) -> list[Port]:
-    """Return the ports whose twins are both up."""
+    """Return the ports of which both interfaces have a link."""
     return [p for p in spark.info["ports"] if len(p["interfaces"]) > 1 and all(map(has_link, p["interfaces"]))]
 
 
 def no_nic(spark: Spark, both: str) -> str:
-    """Why there is no interface: DGX OS takes the card off the bus without a cable, or its driver is missing."""
+    """Return why there is no interface: DGX OS switches the NIC off without a cable, or its driver is missing."""
     if spark.info.get("connectx"):
         return (
-            f"{spark.name}: the ConnectX network card is there, but none of its interfaces. Load its driver with "
-            "'sudo modprobe mlx5_core mlx5_ib'; if that fails, restart the Spark."
+            f"{spark.name}: the ConnectX NIC is present, but has no network interfaces. Load its driver with "
+            "'sudo modprobe mlx5_core mlx5_ib'. If that fails, reboot the Spark."
         )
     hotplug = spark.info.get("hotplug") or {}
     if not hotplug.get("armed"):
         return (
-            f"{spark.name}: no ConnectX network card is on the PCI bus, though DGX OS is not set to switch it off. "
-            f"Plug the cable into {both} Sparks, then restart {both} with the cable in."
+            f"{spark.name}: no ConnectX NIC is on the PCI bus, although DGX OS is not set to switch it off. "
+            f"Plug the cable into {both} Sparks, then reboot {both} with the cable plugged in."
         )
     powered = hotplug.get("powered")
-    sees = "" if powered is None else ", though it sees one now" if powered else ", and it sees none"
+    sees = "" if powered is None else " It detects a cable now." if powered else " It detects no cable now."
     return (
-        f"{spark.name}: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. "
-        f"Plug one into {both} Sparks until it clicks and wait 30 s; if the card stays away, run "
-        f"'sudo {HANDLER} plug-in' on {spark.name}, or "
-        f"'sudo mv {MARKER} {DISABLED_MARKER}' on {both}, which keeps the card, and restart {both} with the cable in."
+        f"{spark.name}: the ConnectX NIC is switched off: DGX OS does that while it detects no cable.{sees} "
+        f"Plug one into {both} Sparks until it clicks and wait 30 s. If the NIC does not appear, run "
+        f"'sudo {HANDLER} plug-in' on {spark.name}. Or run 'sudo mv {MARKER} {DISABLED_MARKER}' on {both}, so that "
+        f"the NIC stays on, and reboot {both} with the cable plugged in."
     )
 
 
@@ -182,13 +182,12 @@ def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
                 [i for i in port["interfaces"] if not has_link(i)],
             )
             if up and not linked(spark) and not any(not i["up"] for i in down):
-                missing = f"{names(down)} has none" if down else "the card shows no second one"
+                missing = f"{names(down)} has none" if down else "the NIC shows no second one"
                 raise PlanError(
                     f"{spark.name}: only one of the two interfaces of port {port['number']} has a link: {names(up)} "
-                    f"has one, {missing}. Switch {both_or_all(sparks)} Sparks off, take the power plugs out for a "
-                    "minute, "
-                    "and start them again; or name one interface of each Spark in spark_network_interfaces to go on "
-                    f"with half the rate. {states}"
+                    f"has one, {missing}. Switch {both_or_all(sparks)} Sparks off, unplug their power for a minute, "
+                    "and start them again. Or name one interface of each Spark in spark_network_interfaces, to "
+                    f"continue with half the rate. {states}"
                 )
     if any(off.values()):
         commands = "; ".join(
@@ -197,19 +196,19 @@ def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
             if interfaces
         )
         raise PlanError(
-            f"{joined_names(sparks)}: no QSFP port is known to have a link at both ends, and interfaces that "
-            f"are switched off do not tell. Switch them on ({commands}), then run again. {states}"
+            f"{joined_names(sparks)}: no QSFP port has a link at both ends. Some interfaces are switched off, so their "
+            f"link is unknown. Switch them on ({commands}), then run again. {states}"
         )
     if len(sparks) > 2:
         raise PlanError(
-            f"{joined_names(spark for spark in sparks if not linked(spark))}: no QSFP port has a link, so there is no "
-            "cable to the switch, or it is not seated. Plug it in until it clicks; if it stays like that, restart the "
-            f"Spark, or try another cable or another port of the switch. {states}"
+            f"{joined_names(spark for spark in sparks if not linked(spark))}: no QSFP port has a link, so the "
+            "cable to the switch is missing or not seated. Plug it in until it clicks. If there is still no link, "
+            f"reboot the Spark, or try another cable or another port of the switch. {states}"
         )
     raise PlanError(
-        f"{joined_names(sparks)}: no QSFP port has a link at both ends, so there is no cable between them, "
-        "or it is not seated. Plug it into the same port of both until it clicks; if it stays like that, restart both "
-        f"Sparks or try another cable. {states}"
+        f"{joined_names(sparks)}: no QSFP port has a link at both ends, so the cable between them is "
+        "missing or not seated. Plug it into the same port of both until it clicks. If there is still no link, reboot "
+        f"both Sparks or try another cable. {states}"
     )
 
 
@@ -244,8 +243,8 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
         first, *counts = [f"{len(one)} of {spark.name}" for spark, one in zip(sparks, chosen)]
         first = first.replace(" of ", " interfaces of ", 1)
         raise PlanError(
-            f"spark_network_interfaces names {join_words([first, *counts])}, but it must be the same "
-            "number, one or two: the twins of the port with the cable."
+            f"spark_network_interfaces names {join_words([first, *counts])}, but must name the same "
+            "number for each: one or both interfaces of the port with the cable."
         )
     for spark, interfaces in zip(sparks, chosen):
         silent = [interface for interface in interfaces if interface["up"] and not interface["carrier"]]
@@ -260,12 +259,12 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
 
 
 def members_of(choice: Choice) -> list[Members]:
-    """One subnet for each twin."""
+    """Return one subnet for each interface of the port."""
     return list(zip(*(port["interfaces"] for port in choice)))
 
 
 def connected_ports(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Choice]:
-    """Those over which each Spark has heard all others. Raises PlanError if there is none."""
+    """Return the choices over which each Spark has heard all others. Raises PlanError if there is none."""
 
     def hear(members: Members) -> bool:
         ends = list(zip(sparks, members))
@@ -275,18 +274,17 @@ def connected_ports(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> l
     if not result:
         refuse_ring(sparks)
         raise PlanError(
-            f"{joined_names(sparks)}: ports of {both_or_all(sparks)} have a link, but none of one reaches one of the "
-            "other: "
-            "their cables lead somewhere else, or they did not ask at the same time. Join the "
-            f"{'two' if len(sparks) == 2 else 'Sparks by one switch'}, or name the "
-            f"interfaces that are joined in spark_network_interfaces; if they are, run with forks of {len(sparks)} or "
-            f"more, and again if one of them was slow. {' '.join(map(ports_state, sparks))}"
+            f"{joined_names(sparks)}: ports of {both_or_all(sparks)} have a link, but no port reaches another Spark: "
+            "the cables lead elsewhere, or discovery did not run at the same time on all. Connect the "
+            f"{'two' if len(sparks) == 2 else 'Sparks by one switch'}, or name the connected interfaces in "
+            f"spark_network_interfaces. If the cables are right, run again with forks of {len(sparks)} or more. "
+            f"{' '.join(map(ports_state, sparks))}"
         )
     return result
 
 
 def meets(spark: Spark, port: Port, other: Spark) -> bool:
-    """Whether a port is known to lead to another Spark: by what it has heard, or by their addresses."""
+    """Return whether a port is known to lead to another Spark, by discovery or by their addresses."""
     return any(
         spark.hears(own, its) or any(a.cidr == b.cidr and a.ip != b.ip for a in usable(own) for b in usable(its))
         for own in port["interfaces"]
@@ -314,8 +312,7 @@ def refuse_ring(sparks: t.Sequence[Spark]) -> None:
         for name, by_port in ways.items()
     )
     raise PlanError(
-        f"{joined_names(sparks)} are joined in a ring, each to the next by a cable of its own, so that no subnet has "
-        "all "
-        "of them. A ring is not supported: put a switch between them, with one cable from each Spark to it, or serve "
-        f"with two of them (--limit). {told}."
+        f"{joined_names(sparks)} are connected as a ring, each to the next by its own cable, so no subnet has "
+        "all of them. A ring is not supported. Connect each Spark to one switch, or use two of them (--limit). "
+        f"{told}."
     )

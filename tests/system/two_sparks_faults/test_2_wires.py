@@ -61,7 +61,7 @@ def test_of_crossed_cables_too(pair: Pair) -> None:
 def test_ports_that_do_not_reach_each_other(pair: Pair) -> None:
     with cables.changed(rails=()), cables.leads_elsewhere((1, 0), (1, 1), (2, 0), (2, 1)):
         text = refused("spark_network/preflight")
-    assert "spark-1 and spark-2: ports of both have a link, but none of one reaches one of the other" in text
+    assert "spark-1 and spark-2: ports of both have a link, but no port reaches another Spark" in text
     assert "spark_network_interfaces" in text
 
 

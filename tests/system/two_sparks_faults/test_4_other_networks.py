@@ -60,7 +60,7 @@ def test_a_profile_that_networkmanager_keeps_is_refused_with_its_way_out(network
     before = pair.look()
     text = refused("spark_network/main")
     uuid = "0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21"
-    assert f"/etc/netplan/90-NM-{uuid}.yaml sets up enp1s0f1np1" in text
+    assert f"/etc/netplan/90-NM-{uuid}.yaml configures enp1s0f1np1" in text
     assert f"'sudo nmcli connection delete {uuid}'" in text
     assert pair.look() == before
 

@@ -131,7 +131,7 @@ def test_a_card_that_left_with_the_other_spark_stays_away_and_is_told(
     head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))
     assert not nodes(head), "the carrier alone has brought it back"
     told = said(playbook.fail("two_sparks"))
-    assert "spark-1: the ConnectX network card is switched off" in told
+    assert "spark-1: the ConnectX NIC is switched off" in told
     assert f"'sudo {cables.HANDLER} plug-in' on spark-1" in told
     assert "DGX OS removed the NIC from the bus" in said(playbook.run("diagnose"))
     # A container that starts anew now gets what is left in /dev/infiniband, and no device of the card.

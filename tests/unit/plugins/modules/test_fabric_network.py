@@ -307,7 +307,7 @@ def test_a_file_of_that_name_that_is_not_ours(host: Host) -> None:
 def test_a_file_of_others_that_sets_up_the_interface(host: Host) -> None:
     (host.root / "etc/netplan/40-cx7.yaml").write_text(f"network:\n  ethernets:\n    {NAME}:\n      mtu: 1500\n")
     result = host.call("present", document=document())
-    assert result["msg"].startswith(f"/etc/netplan/40-cx7.yaml sets up {NAME} and is not this collection's")
+    assert result["msg"].startswith(f"/etc/netplan/40-cx7.yaml configures {NAME} and is not this collection's")
     assert result["refused"]
 
 

@@ -276,8 +276,8 @@ def test_no_cable(pair: Pair) -> None:
     for name in (F1, P1):
         pair.both(name, carrier=False)
     assert pair.refusal() == (
-        "spark-1 and spark-2: no QSFP port has a link at both ends, so there is no cable between them, or it is not "
-        "seated. Plug it into the same port of both until it clicks; if it stays like that, restart both Sparks or "
+        "spark-1 and spark-2: no QSFP port has a link at both ends, so the cable between them is missing or not "
+        "seated. Plug it into the same port of both until it clicks. If there is still no link, reboot both Sparks or "
         "try another cable. spark-1: port 0: enp1s0f0np0 has no link and enP2p1s0f0np0 has no link; port 1: "
         "enp1s0f1np1 has no link and enP2p1s0f1np1 has no link. spark-2: port 0: enp1s0f0np0 has no link and "
         "enP2p1s0f0np0 has no link; port 1: enp1s0f1np1 has no link and enP2p1s0f1np1 has no link."
@@ -298,7 +298,7 @@ def test_the_cable_in_different_ports_works_and_is_mentioned(pair: Pair) -> None
     assert [rail["port"] for rail in found["hosts"][WORKER]["rails"]] == [0, 0]
     assert found["findings"][0] == (
         "spark-1 and spark-2: the cable joins port 1 (enp1s0f1np1 and enP2p1s0f1np1) with port 0 (enp1s0f0np0 and "
-        "enP2p1s0f0np0). That works; NVIDIA advises the same port on both."
+        "enP2p1s0f0np0). That works, but NVIDIA recommends the same port on both."
     )
 
 
@@ -312,7 +312,7 @@ def test_only_one_twin_is_up(pair: Pair) -> None:
 
 def test_a_twin_that_the_card_does_not_show(pair: Pair) -> None:
     del pair.hosts[HEAD]["ports"][1]["interfaces"][1]
-    assert "enp1s0f1np1 has one, the card shows no second one." in pair.refusal()
+    assert "enp1s0f1np1 has one, the NIC shows no second one." in pair.refusal()
 
 
 class Wire:
@@ -379,9 +379,8 @@ def test_a_port_that_may_not_be_configured_comes_last(wire: Wire) -> None:
 @pytest.mark.parametrize("joined", [[], [(F1, F1)]])
 def test_ports_that_do_not_hear_each_other(wire: Wire, joined: list[tuple[str, str]]) -> None:
     text = wire.asked(*joined).refusal()
-    assert text.startswith("spark-1 and spark-2: ports of both have a link, but none of one reaches one of the other")
-    assert "or they did not ask at the same time." in text
-    assert "run with forks of 2 or more, and again if one of them was slow." in text
+    assert text.startswith("spark-1 and spark-2: ports of both have a link, but no port reaches another Spark")
+    assert "run again with forks of 2 or more." in text
 
 
 def test_before_addresses_are_set_the_wire_is_asked_for_them(pair: Pair) -> None:
@@ -443,12 +442,10 @@ def test_a_twin_that_is_left_out_and_gives_itself_an_address(pair: Pair) -> None
     pair.one(HEAD, P1)["addresses"] = [{"address": "169.254.7.8", "prefix": 16, "dynamic": False}]
     for wish in ({}, {"interfaces": [F1]}):
         assert any(
-            one.startswith(
-                "spark-1: enP2p1s0f1np1 has only an address that it gave itself (169.254.0.0/16), which NCCL"
-            )
+            one.startswith("spark-1: enP2p1s0f1np1 has only a link-local address (169.254.0.0/16).")
             for one in pair.plan(**wish)["findings"]
         )
-    assert not any("gave itself" in one for one in Pair().addressed().plan()["findings"])
+    assert not any("link-local" in one for one in Pair().addressed().plan()["findings"])
 
 
 def test_of_two_cables_the_one_with_working_addresses_is_used(pair: Pair) -> None:
@@ -464,24 +461,24 @@ def test_interfaces_that_are_switched_off_do_not_tell(pair: Pair) -> None:
         pair.both(name, up=False, carrier=None)
     text = pair.refusal()
     assert (
-        "interfaces that are switched off do not tell. Switch them on (on spark-1: 'sudo ip link set enp1s0f0np0 up', "
-        in text
+        "Some interfaces are switched off, so their link is unknown. Switch them on "
+        "(on spark-1: 'sudo ip link set enp1s0f0np0 up', " in text
     )
     assert "port 1: enp1s0f1np1 is switched off and enP2p1s0f1np1 is switched off." in text
 
 
 @pytest.mark.parametrize(
-    ("powered", "sees"), [(False, ", and it sees none"), (True, ", though it sees one now"), (None, "")]
+    ("powered", "sees"), [(False, " It detects no cable now."), (True, " It detects a cable now."), (None, "")]
 )
 def test_a_card_that_is_switched_off_without_a_cable(pair: Pair, powered: bool | None, sees: str) -> None:
     pair.hosts[WORKER].update(ports=[], connectx=0, hotplug={"armed": True, "powered": powered})
     assert pair.refusal() == (
-        f"spark-2: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. Plug "
-        "one into both Sparks until it clicks and wait 30 s; if the card stays away, run "
-        "'sudo /opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh plug-in' on spark-2, or "
+        f"spark-2: the ConnectX NIC is switched off: DGX OS does that while it detects no cable.{sees} Plug "
+        "one into both Sparks until it clicks and wait 30 s. If the NIC does not appear, run "
+        "'sudo /opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh plug-in' on spark-2. Or run "
         "'sudo mv /etc/nvidia/cx7-hotplug-enabled "
-        "/etc/nvidia/cx7-hotplug-enabled.dgx-spark-speculative' on both, which keeps the card, and restart both with "
-        "the cable in."
+        "/etc/nvidia/cx7-hotplug-enabled.dgx-spark-speculative' on both, so that the NIC stays on, and reboot both "
+        "with the cable plugged in."
     )
 
 
@@ -493,7 +490,7 @@ def test_each_spark_without_a_card_is_told_of(pair: Pair) -> None:
 
 def test_a_card_that_is_away_for_another_reason(pair: Pair) -> None:
     pair.hosts[WORKER].update(ports=[], connectx=0, hotplug={"armed": False, "powered": True})
-    assert pair.refusal().startswith("spark-2: no ConnectX network card is on the PCI bus, though DGX OS is not set to")
+    assert pair.refusal().startswith("spark-2: no ConnectX NIC is on the PCI bus, although DGX OS is not set to")
 
 
 def test_a_card_without_its_driver(pair: Pair) -> None:
@@ -537,7 +534,7 @@ def test_an_interface_that_does_not_exist(pair: Pair) -> None:
         ("enp1s0f1np1", "spark_network_interfaces does not name interfaces for spark-1."),
         (
             {HEAD: [F1], WORKER: [F1, P1]},
-            "names 1 interfaces of spark-1 and 2 of spark-2, but it must be the same number",
+            "names 1 interfaces of spark-1 and 2 of spark-2, but must name the same number for each",
         ),
         ([F1, F1], "spark-1: spark_network_interfaces names enp1s0f1np1 twice."),
         ([F0, P0], "spark-1: enp1s0f0np0 and enP2p1s0f0np0 (spark_network_interfaces) has no link."),
@@ -574,8 +571,8 @@ def test_the_seeds_plan_is_possible_with_a_warning(pair: Pair, own: t.Any) -> No
     found = pair.plan(plan=own)
     assert [rail["address"] for rail in found["hosts"][WORKER]["rails"]] == ["192.168.200.13", "192.168.200.15"]
     assert found["findings"] == [
-        "spark-1 and spark-2: the twin interfaces share 192.168.200.0/24. It works, but which of them a packet takes "
-        "is left to chance; NVIDIA's newer pages give each twin a subnet of its own."
+        "spark-1 and spark-2: both interfaces of the port share 192.168.200.0/24. That works, but packets may take "
+        "either of them. NVIDIA's newer pages give each interface its own subnet."
     ]
 
 
@@ -669,8 +666,8 @@ def test_another_mtu_is_left_and_mentioned(pair: Pair) -> None:
     assert not found["configure"]
     assert found["hosts"][HEAD]["rails"][0]["mtu"] == 1500
     assert found["findings"] == [
-        "spark-1 and spark-2: the cable is used with MTU 1500, not 9000. That is left as it is, since it was set up "
-        "by somebody else."
+        "spark-1 and spark-2: the fabric uses MTU 1500, not 9000. It is not changed, because this collection did not "
+        "set it."
     ]
     pair.one(HEAD, F1)["mtu"] = 9000
     found = pair.plan()
@@ -683,7 +680,7 @@ def test_adopted_twins_in_one_subnet_are_a_warning(pair: Pair) -> None:
         pair.address(host, name, f"192.168.200.{last}/24", mtu=9000)
     found = pair.plan()
     assert not found["configure"]
-    assert "the twin interfaces share 192.168.200.0/24" in found["findings"][0]
+    assert "both interfaces of the port share 192.168.200.0/24" in found["findings"][0]
 
 
 def test_twins_that_meet_crosswise(pair: Pair) -> None:
@@ -705,7 +702,7 @@ def test_addresses_by_hand_or_from_dhcp_are_mentioned(pair: Pair) -> None:
     findings = pair.plan()["findings"]
     assert "spark-1: enp1s0f1np1 has 192.168.100.10 from DHCP." in findings[0]
     assert (
-        "spark-2: the addresses of enp1s0f1np1 and enP2p1s0f1np1 were set by hand and are gone after a restart."
+        "spark-2: the addresses of enp1s0f1np1 and enP2p1s0f1np1 were set by hand and are lost at the next reboot."
         in findings[2]
     )
 
@@ -724,7 +721,7 @@ def test_addresses_on_one_twin_only_are_used_with_a_finding(pair: Pair) -> None:
 def test_a_plan_beside_working_addresses_is_not_used_and_that_is_said(pair: Pair) -> None:
     found = pair.addressed().plan(plan=SEED)
     assert not found["configure"]
-    assert "spark_network_addresses is not used, since the port has working addresses already" in found["findings"][0]
+    assert "spark_network_addresses is not used, because the port already has working addresses" in found["findings"][0]
     same = [row("192.168.100.10/24", "192.168.100.11/24"), row("192.168.101.10/24", "192.168.101.11/24")]
     assert pair.plan(plan=same)["findings"] == []
 
@@ -750,7 +747,7 @@ def test_addresses_that_hosts_give_themselves_do_not_count(pair: Pair) -> None:
             ["/etc/netplan/40-cx7.yaml"],
             "netplan (/etc/netplan/40-cx7.yaml, which only root can read)",
         ),
-        ({"manager": "none"}, [], "hand ('ip address add'), so that a restart forgets them"),
+        ({"manager": "none"}, [], "hand ('ip address add', lost at a reboot)"),
     ],
 )
 def test_what_others_have_set_up_is_not_reconfigured(
@@ -763,7 +760,7 @@ def test_what_others_have_set_up_is_not_reconfigured(
     assert text.splitlines() == [
         f"{host}: addresses are already set on enp1s0f1np1 (192.168.100.{last}/24) and enP2p1s0f1np1 "
         f"(192.168.101.{last}/24) by {by}, so nothing is configured there. Use them (spark_network_mode: auto, with "
-        "matching ones on the other Spark), or remove them first."
+        "addresses in the same subnet on the other Sparks), or remove them first."
         for host, last, by in ((HEAD, 10, who), (WORKER, 11, others if unreadable else who))
     ]
 
@@ -786,8 +783,8 @@ def test_a_plan_may_complete_what_one_end_has(pair: Pair) -> None:
 def test_a_netplan_file_that_sets_up_the_port_without_addresses(pair: Pair) -> None:
     pair.one(WORKER, P1)["netplan_files"] = ["/etc/netplan/90-cable.yaml"]
     assert pair.refusal() == (
-        "spark-2: /etc/netplan/90-cable.yaml sets up enP2p1s0f1np1 and is not this collection's, so nothing is "
-        "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or take "
+        "spark-2: /etc/netplan/90-cable.yaml configures enP2p1s0f1np1 and is not this collection's, so nothing is "
+        "changed there. Add usable addresses to it and set spark_network_mode to adopt, or take "
         "enP2p1s0f1np1 out of it, run 'sudo netplan apply', then run again."
     )
 
@@ -806,8 +803,8 @@ def test_adopt_without_addresses(pair: Pair) -> None:
     pair.address(WORKER, F1, "10.0.9.2/24")
     assert pair.refusal(mode="adopt") == (
         "spark-1 and spark-2: spark_network_mode is adopt, but the port with the cable has no addresses in a common "
-        "subnet. Set them up, or set spark_network_mode to auto. spark-1: enp1s0f1np1 10.0.0.1/24, enP2p1s0f1np1 has "
-        "no address. spark-2: enp1s0f1np1 10.0.9.2/24, enP2p1s0f1np1 has no address."
+        "subnet. Set such addresses, or set spark_network_mode to auto. spark-1: enp1s0f1np1 10.0.0.1/24, "
+        "enP2p1s0f1np1 has no address. spark-2: enp1s0f1np1 10.0.9.2/24, enP2p1s0f1np1 has no address."
     )
 
 
@@ -833,14 +830,13 @@ def test_own_addresses_follow_a_new_plan_and_a_new_mtu_only_if_asked_to(pair: Pa
     found = pair.plan(mtu=1500)
     assert (found["configure"], found["hosts"][HEAD]["rails"][1]["mtu"]) == (False, 9000)
     assert found["findings"] == [
-        "spark-1 and spark-2: the cable is used with MTU 9000, not 1500. That is left as it is: set spark_network_mode "
-        "to configure to change it."
+        "spark-1 and spark-2: the fabric uses MTU 9000, not 1500. To change it, set spark_network_mode to configure."
     ]
     found = pair.plan(plan=SEED)
     assert (found["configure"], len(found["findings"])) == (False, 1)
     assert found["findings"][0].startswith(
-        "spark-1 and spark-2: spark_network_addresses is not used, since the port has working addresses already, set "
-        "by an earlier run; set spark_network_mode to configure to change them. spark-1: enp1s0f1np1 "
+        "spark-1 and spark-2: spark_network_addresses is not used, because the port already has working addresses, set "
+        "by an earlier run. To change them, set spark_network_mode to configure. spark-1: enp1s0f1np1 "
         "192.168.100.10/24, "
     )
     found = pair.plan(mode="configure", mtu=1500)
@@ -892,8 +888,8 @@ def test_the_cable_was_moved_to_where_somebody_elses_addresses_work(pair: Pair, 
     assert [rail["address"] for rail in found["hosts"][WORKER]["rails"]] == ["10.0.0.2", "10.0.1.2"]
     assert (found["configure"], found["hosts"][HEAD]["document"]) == (False, {})
     assert found["findings"] == [
-        "spark-1 and spark-2: the cable is used with MTU 1500, not 9000. That is left as it is, since it was set up by "
-        "somebody else."
+        "spark-1 and spark-2: the fabric uses MTU 1500, not 9000. It is not changed, because this collection did not "
+        "set it."
     ]
 
 
@@ -937,7 +933,7 @@ def test_the_way_to_the_host_is_not_configured(pair: Pair) -> None:
     )
     assert pair.refusal() == (
         "spark-2: enP2p1s0f1np1 carries the way back to 192.0.2.1, from where this run reaches the host, so it is not "
-        "configured. Reach the host by another interface, or set up the addresses yourself and set spark_network_mode "
+        "configured. Reach the host by another interface, or set the addresses yourself and set spark_network_mode "
         "to adopt."
     )
     # To use what is there touches nothing.
@@ -956,7 +952,7 @@ def test_no_netplan(pair: Pair) -> None:
 
 
 def test_an_mtu_that_the_interface_does_not_carry(pair: Pair) -> None:
-    text = "spark-1: enp1s0f1np1 and enP2p1s0f1np1 can have an MTU of at most 9978, not 9979. Lower spark_network_mtu."
+    text = "spark-1: spark_network_mtu is 9979, but enp1s0f1np1 and enP2p1s0f1np1 can have an MTU of at most 9978."
     assert text in pair.refusal(mtu=9979)
     assert pair.plan(mtu=9978)["configure"]
 
@@ -975,7 +971,7 @@ def test_a_slow_link(pair: Pair) -> None:
     assert pair.plan()["findings"] == [
         "spark-2: enp1s0f1np1 runs at 100 Gb/s instead of 200 Gb/s. Reseat the cable, or try another one made for "
         "that rate.",
-        "spark-2: the speed of enP2p1s0f1np1 is not known.",
+        "spark-2: the speed of enP2p1s0f1np1 is unknown.",
     ]
     assert pair.refusal(minimum_speed_mbps=150_000).startswith(
         "spark-2: enp1s0f1np1 runs at 100 Gb/s, but spark_network_minimum_speed_mbps is 150 Gb/s."
@@ -984,7 +980,7 @@ def test_a_slow_link(pair: Pair) -> None:
 
 def test_rdma(pair: Pair) -> None:
     pair.one(HEAD, F1)["rdma_state"] = "INIT"
-    assert "spark-1: the RDMA port of enp1s0f1np1 is INIT and not ACTIVE" in pair.plan()["findings"][0]
+    assert "spark-1: the RDMA port of enp1s0f1np1 is INIT, not ACTIVE" in pair.plan()["findings"][0]
     pair.one(HEAD, F1)["rdma"] = None
     assert pair.refusal() == (
         "spark-1: enp1s0f1np1 has no RDMA device, which NCCL needs. Load its driver with 'sudo modprobe mlx5_ib'."
@@ -994,8 +990,8 @@ def test_rdma(pair: Pair) -> None:
 def test_a_left_over_nccl_conf(pair: Pair) -> None:
     pair.hosts[WORKER]["nccl_conf"] = "# test\nNCCL_SOCKET_IFNAME=enP7s7\n"
     assert pair.plan()["findings"] == [
-        "spark-2: /etc/nccl.conf sets NCCL_SOCKET_IFNAME=enP7s7. The deployment's container does not see that file; "
-        "programs run outside of it do."
+        "spark-2: /etc/nccl.conf sets NCCL_SOCKET_IFNAME=enP7s7. The deployment's container does not read that file, "
+        "but programs outside of it do."
     ]
     pair.hosts[WORKER]["nccl_conf"] = "# nothing\n\n"
     assert pair.plan()["findings"] == []
@@ -1013,7 +1009,7 @@ def test_one_spark_has_nothing_to_be_joined_with(bandwidth_test: t.Any) -> None:
 
 def test_a_host_of_which_nothing_is_known(pair: Pair) -> None:
     pair.hosts[WORKER] = {}
-    assert pair.refusal().startswith("Nothing is known of the network of spark-2. Run the playbook for both Sparks")
+    assert pair.refusal().startswith("The network of spark-2 is unknown. Run the playbook for both Sparks")
 
 
 # Any number of them on a switch
@@ -1092,7 +1088,7 @@ def test_many_that_have_working_addresses_are_left_alone() -> None:
     switch.one("spark-4", F1)["mtu"] = 1500
     assert switch.plan()["findings"] == [
         f"spark-1, spark-2, spark-3 and spark-4: {F1} of spark-1, {F1} of spark-2 and {F1} of spark-3 have MTU 9000 "
-        f"and {F1} of spark-4 has 1500; the smaller one is used. Make them equal."
+        f"and {F1} of spark-4 has 1500; the smaller one is used. Set the same MTU on all."
     ]
 
 
@@ -1108,7 +1104,7 @@ def test_addresses_that_are_there_twice_are_told_and_others_are_used() -> None:
     assert [row["address"] for row in found["hosts"]["spark-3"]["rails"]] == ["192.168.100.12", "192.168.101.12"]
     twice = [
         f"spark-1, spark-2 and spark-3: {name} of spark-2 and {name} of spark-3 have the same address, {address}. Each "
-        "interface needs one of its own."
+        "interface needs its own address."
         for name, address in ((F1, "192.168.100.11"), (P1, "192.168.101.11"))
     ]
     assert found["findings"] == twice
@@ -1117,7 +1113,7 @@ def test_addresses_that_are_there_twice_are_told_and_others_are_used() -> None:
     found = switch.plan()
     assert [row["interface"] for row in found["hosts"]["spark-3"]["rails"]] == [F1]
     assert found["findings"][:2] == twice
-    assert f"of the twin interfaces only {F1}" in found["findings"][2]
+    assert f": only {F1}" in found["findings"][2]
     # Nor without any.
     switch.one("spark-3", F1)["addresses"].pop()
     for mode in ("adopt", "auto"):
@@ -1144,9 +1140,9 @@ def test_an_own_plan_for_many() -> None:
 
 
 RING = (
-    "spark-1, spark-2 and spark-3 are joined in a ring, each to the next by a cable of its own, so that no subnet has "
-    "all of them. A ring is not supported: put a switch between them, with one cable from each Spark to it, or serve "
-    "with two of them (--limit). spark-1: port 0 leads to spark-3, port 1 leads to spark-2; spark-2: port 0 leads to "
+    "spark-1, spark-2 and spark-3 are connected as a ring, each to the next by its own cable, so no subnet has "
+    "all of them. A ring is not supported. Connect each Spark to one switch, or use "
+    "two of them (--limit). spark-1: port 0 leads to spark-3, port 1 leads to spark-2; spark-2: port 0 leads to "
     "spark-1, port 1 leads to spark-3; spark-3: port 0 leads to spark-2, port 1 leads to spark-1."
 )
 
@@ -1182,8 +1178,8 @@ def test_a_switch_that_has_not_all() -> None:
     for name in (F1, P1):
         switch.heard("spark-4", name)
     assert switch.refusal().startswith(
-        "spark-1, spark-2, spark-3 and spark-4: ports of all have a link, but none of one reaches one of the other: "
-        "their cables lead somewhere else, or they did not ask at the same time. Join the Sparks by one switch,"
+        "spark-1, spark-2, spark-3 and spark-4: ports of all have a link, but no port reaches another Spark: the "
+        "cables lead elsewhere, or discovery did not run at the same time on all. Connect the Sparks by one switch,"
     )
 
 
@@ -1191,7 +1187,7 @@ def test_one_of_many_has_no_cable() -> None:
     switch = Switch(3)
     for name in (F1, P1):
         switch.one("spark-2", name)["carrier"] = False
-    assert switch.refusal().startswith("spark-2: no QSFP port has a link, so there is no cable to the switch")
+    assert switch.refusal().startswith("spark-2: no QSFP port has a link, so the cable to the switch is missing")
 
 
 def test_what_many_carry_is_measured_by_twos() -> None:
