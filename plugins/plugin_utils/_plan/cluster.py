@@ -96,9 +96,8 @@ class Comparison:
 
     def machines(self) -> None:
         self.problems += [
-            f"{join_words(names)} {'both' if len(names) == 2 else 'all'} call themselves {called}, so nobody could "
-            "tell "
-            "which rank runs where: rename one with 'sudo hostnamectl set-hostname NAME'."
+            f"{join_words(names)} {'both' if len(names) == 2 else 'all'} have the host name {called}, so logs "
+            "could not tell the ranks apart: rename one with 'sudo hostnamectl set-hostname NAME'."
             for called, names in self.groups(lambda node: node["hostname"]).items()
             if len(names) > 1
         ]
@@ -108,15 +107,14 @@ class Comparison:
             is_one = "is a machine" if len(kinds[self.nodes[self.head]["architecture"]]) == 1 else "are machines"
             self.problems.append(
                 f"{join_words([each[0].replace(' of type', f' {is_one} of type', 1), *each[1:]])}: one image cannot "
-                "run on "
-                f"{self.every}, so serve on one of them."
+                f"run on {self.every}, so serve on one of them."
             )
         drivers = self.groups(lambda node: ", ".join(node["drivers"]) or "missing")
         if len(drivers) > 1:
             each = [f"{driver} on {join_words(names)}" for driver, names in drivers.items()]
             self.differ(
                 "driver",
-                f"the GPU's driver is {join_words(each)}, with which one of them may wait for the other"
+                f"the GPU driver is {join_words(each)}, with which one of them may wait for the other"
                 f"{'' if len(self.nodes) == 2 else 's'}",
                 f"bring {self.every} to the same with 'sudo apt update' and 'sudo apt full-upgrade', and restart them",
             )
@@ -137,14 +135,13 @@ class Comparison:
         ours, theirs = self.nodes[self.head]["clock_offset"], self.nodes[worker]["clock_offset"]
         if ours is None or theirs is None or abs(ours - theirs) <= self.clock_skew:
             return
-        # By the clock of the machine where Ansible runs.
+        # Compared with the clock of the controller.
         wrong = self.head if abs(ours) > abs(theirs) else worker
         self.differ(
             "clock",
             f"the clock of {worker} is {clock_text(theirs - ours)} {'ahead of' if theirs > ours else 'behind'} "
-            f"that of {self.head}, so that certificates fail and logs mislead",
-            "set the clock of the one that is wrong with 'sudo timedatectl set-ntp true' (by the clock here it is "
-            f"{wrong}'s)",
+            f"that of {self.head}, so certificates fail and logs mislead",
+            f"set the wrong clock with 'sudo timedatectl set-ntp true' (by the controller's clock, that of {wrong})",
         )
 
     def docker(self) -> None:
@@ -156,12 +153,12 @@ class Comparison:
             has = group_by_value(versions.items()).replace(
                 f" {versions[self.head]}", f" Docker {versions[self.head]}", 1
             )
-            self.findings.append(f"{has}; that works, and the same one on {self.every} is easier to look after.")
+            self.findings.append(f"{has}. That works, but the same version on {self.every} is easier to maintain.")
 
     def sshd(self, worker: str) -> None:
         if not self.nodes[worker]["sshd"]:
             self.problems.append(
-                f"{worker} has no sshd, with which it takes in image and models: install it there with "
+                f"{worker} has no sshd, which it needs to receive image and models: install it there with "
                 "'sudo apt-get install openssh-server'."
             )
 
@@ -187,21 +184,21 @@ class Comparison:
                 f"{text}: let that user stop it with stop.yml, or stop it with 'docker stop {slot['name']}'."
             )
         else:
-            self.findings.append(f"{text}, which does not run and is replaced.")
+            self.findings.append(f"{text}. It does not run and is replaced.")
 
     def other_head(self, worker: str) -> None:
-        """Whether it serves under another head."""
+        """Check that the worker does not serve for another head."""
         slot, authorized = self.nodes[worker]["slot"], self.nodes[worker]["authorized"]
         own = self.nodes[self.head]["client_key"]
         if not slot or slot["state"] != "running" or not authorized or authorized["key"] == own:
             return
         if (slot["labels"] or {}).get(f"{LABEL}rank", "0") == "0":
             return
-        text = f"{worker} serves as the worker of another head, which connects from {', '.join(authorized['from'])}"
+        text = f"{worker} is the worker of another head, which connects from {', '.join(authorized['from'])}"
         if own:
             self.problems.append(f"{text}: stop that deployment with stop.yml first.")
         else:
-            self.findings.append(f"{text}; that deployment is replaced.")
+            self.findings.append(f"{text}. That deployment is replaced.")
 
     def link(self, node: Facts) -> None:
         if node["proof"] and node["proof"]["error"]:
@@ -235,8 +232,8 @@ def node_links(
 ) -> dict[str, t.Any]:
     """Return the verified rails, their findings, and the completed steps.
 
-    The steps are `link`, if the link is as planned and verified, and `trust`, if the files have the other keys."""
-    proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
+    The steps are `link`, if the link is as planned and verified, and `ssh_keys`, if the key files are current."""
+    proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not verified."}
     is_known = keys_are_current(host, facts, rails, ssh_port, copy_port)
     completed_steps = {"link": is_configured and not proof["error"], "ssh_keys": is_known}
     findings = [f"{host}: {finding}" for finding in proof["findings"]]
@@ -247,31 +244,31 @@ def node_links(
     }
 
 
-# What lets one into the next.
+# SSH keys and their files.
 
 
 def public_key(text: str) -> str:
     """Return a public key without its comment."""
     match = KEY.match(text.strip())
     if not match:
-        raise ValueError(f"'{text[:60]}' is not the public half of an ed25519 key")
+        raise ValueError(f"'{text[:60]}' is not an ed25519 public key")
     return match[0]
 
 
 def known_hosts(addresses: t.Iterable[str], ports: t.Sequence[int], key: str) -> str:
-    """Return the only host key that the head accepts, for every place where it meets it."""
+    """Return the only host key that the head accepts, for each address and port."""
     return "".join(f"[{address}]:{port} {public_key(key)}\n" for address in addresses for port in ports)
 
 
 def authorized_keys(addresses: t.Sequence[str], command: str, key: str) -> str:
-    """One key, from the other Spark's end of the link only, for one command only."""
+    """Return a line with one key that is valid for one command, from the peer's addresses only."""
     if '"' in command or not addresses:
         raise ValueError("a forced command has no quotation marks, and a key is valid from somewhere")
     return f'restrict,from="{",".join(addresses)}",command="{command}" {public_key(key)}\n'
 
 
 def sshd_config(directory: str, addresses: t.Iterable[str], port: int, user: str) -> str:
-    """Return the settings of the host's sshd, run as the login user while something is copied."""
+    """Return the settings of the sshd that the login user runs during a copy."""
     listen = "".join(f"ListenAddress {f'[{address}]' if ':' in address else address}:{port}\n" for address in addresses)
     return f"""# Written by dgx_spark.speculative; lost when it is written again.
 {listen}HostKey {directory}/ssh_host_ed25519_key
@@ -311,7 +308,7 @@ def _file(name: str, content: str) -> dict[str, str]:
 
 
 def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> str:
-    """Return the keys of those after it: the head starts a rank on each, and copies go to the next one."""
+    """Return the host keys of the later ranks: the head starts them, and copies go to the next one."""
     return "".join(
         known_hosts(node["addresses"], [*([] if rank else [ssh_port]), *([] if later else [copy_port])], node["key"])
         for later, node in enumerate(nodes[rank + 1 :])
@@ -319,7 +316,7 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
 
 
 def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> Files:
-    """Return the files that hold while nothing is copied: whom a node connects to, and that the head may log in."""
+    """Return the permanent files: the hosts that a node connects to, and the head's key."""
     known = _known(nodes, rank, ssh_port, copy_port)
     files = [_file("known_hosts", known)] if known else []
     if rank:
@@ -334,7 +331,7 @@ def keys_are_current(
     ssh_port: int,
     copy_port: int,
 ) -> bool:
-    """Whether a node has a key that is its own, and the others' as they are now."""
+    """Return whether a node has its own key and the current keys of the other nodes."""
     own = facts[host]
     if not own["has_directory"] or own["key_is_open"] or not all(look["key"] for look in facts.values()):
         return False
@@ -351,7 +348,7 @@ def key_exchange(
     users: t.Mapping[str, str],
     pythons: t.Mapping[str, str],
 ) -> dict[str, Facts]:
-    """Return the keys that each node gives the others, by host; only check mode lacks a key that is not made yet."""
+    """Return by host the keys that each node gives the others. In check mode, a missing key has a placeholder."""
     result: dict[str, Facts] = {
         host: {
             "addresses": [rail["address"] for rail in own],
@@ -376,7 +373,7 @@ def trust(
     streams: int,
     patience: int,
 ) -> dict[str, t.Any]:
-    """Return the keys, hosts and ports that a node needs of the others, in the order of the ranks.
+    """Return the keys, hosts and ports of the other nodes that a node needs, in the order of the ranks.
 
     Each node has its C(addresses) on the link, the public half of its one C(key), and C(user) and C(python), with
     which it receives copies. The head's key opens the containers of all workers. Copies go in a chain: a node
@@ -395,8 +392,8 @@ def trust(
 
 
 def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:
-    """Whom a node lets in while something is copied, and how."""
-    # The program of the job that lets copies in.
+    """Return the files that let the previous rank send copies to a node."""
+    # The program of the job that receives copies.
     program = PurePosixPath(directory).parent / "jobs/copies" / PROGRAM
     command = f"{node['python']} {program} receive {directory}/copy/receive.json"
     if any(character.isspace() or character == '"' for character in directory):

@@ -42,9 +42,9 @@ def test_two_sparks_of_a_kind_go_together() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"hostname": "spark-1"}, "both call themselves spark-1"),
+        ({"hostname": "spark-1"}, "both have the host name spark-1"),
         ({"architecture": "x86_64"}, "spark-1 is a machine of type aarch64 and spark-2 of type x86_64"),
-        ({"drivers": ["570.1"]}, "the GPU's driver is 580.95.05 on spark-1 and 570.1 on spark-2"),
+        ({"drivers": ["570.1"]}, "the GPU driver is 580.95.05 on spark-1 and 570.1 on spark-2"),
         ({"drivers": []}, "and missing on spark-2"),
         ({"memory_total": 68_000_000_000}, "spark-1 has 119.7 GiB of memory and spark-2 has 63.3 GiB"),
         ({"clock_offset": -300.0}, "the clock of spark-2 is 5 min behind that of spark-1"),
@@ -66,7 +66,7 @@ def test_everything_is_told_at_once() -> None:
 
 
 def test_whose_clock_is_wrong_is_told_by_the_clock_here() -> None:
-    assert "by the clock here it is spark-1's" in problems(node(1, clock_offset=-900.0), node(2))[0]
+    assert "by the controller's clock, that of spark-1" in problems(node(1, clock_offset=-900.0), node(2))[0]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_another_users_deployment_is_not_replaced_while_it_serves() -> None:
 def test_the_worker_of_another_head_is_not_taken_away() -> None:
     serving = slot(labels={**slot()["labels"], "dgx_spark.speculative.rank": "1"})
     worker = node(2, slot=serving, authorized={"from": ["192.168.100.10"], "key": KEY})
-    assert "serves as the worker of another head" in problems(node(1, client_key=KEY[:-1] + "1"), worker)[0]
+    assert "is the worker of another head" in problems(node(1, client_key=KEY[:-1] + "1"), worker)[0]
     assert problems(node(1, client_key=KEY), worker) == []
     # A head that was installed anew takes its own worker back.
     assert problems(node(1), worker) == []
@@ -138,7 +138,7 @@ def test_the_lines_of_the_keys() -> None:
 
 @pytest.mark.parametrize("text", ["", "ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", f"x {KEY}"])
 def test_only_a_public_key_gets_into_a_line(text: str) -> None:
-    with pytest.raises(ValueError, match="public half"):
+    with pytest.raises(ValueError, match="ed25519 public key"):
         public_key(text)
 
 
@@ -201,7 +201,7 @@ def test_the_refusal_has_all_problems() -> None:
         (
             4,
             {"drivers": ["580.82"]},
-            "the GPU's driver is 580.95.05 on spark-1, spark-2 and spark-3 and 580.82 on spark-4, with which one of "
+            "the GPU driver is 580.95.05 on spark-1, spark-2 and spark-3 and 580.82 on spark-4, with which one of "
             "them may wait for the others: bring all to the same with 'sudo apt update' and 'sudo apt full-upgrade', "
             "and restart them, or set spark_network_allow_differences: [driver].",
         ),
@@ -220,7 +220,7 @@ def test_the_refusal_has_all_problems() -> None:
         (
             3,
             {"hostname": "spark-2"},
-            "spark-2 and spark-3 both call themselves spark-2, so nobody could tell which rank runs where: rename one "
+            "spark-2 and spark-3 both have the host name spark-2, so logs could not tell the ranks apart: rename one "
             "with 'sudo hostnamectl set-hostname NAME'.",
         ),
         (
@@ -240,8 +240,8 @@ def test_four_are_grouped_by_what_they_have(number: int, change: dict[str, t.Any
 def test_another_docker_among_four_is_only_said() -> None:
     other = node(4, docker={**node(4)["docker"], "version": "27.5.1"})
     assert compare_nodes(named(node(1), node(2), node(3), other), 60)["findings"] == [
-        "spark-1, spark-2 and spark-3 have Docker 28.3.3 and spark-4 has 27.5.1; that works, and the same one on all "
-        "is easier to look after."
+        "spark-1, spark-2 and spark-3 have Docker 28.3.3 and spark-4 has 27.5.1. That works, but the same version on "
+        "all is easier to maintain."
     ]
 
 
@@ -336,7 +336,7 @@ def test_one_alone_lets_nobody_in() -> None:
 
 @pytest.mark.parametrize("changes", [{"key": "secret"}, {"directory": "/home/my name/cluster"}, {"addresses": []}])
 def test_what_cannot_be_written_is_refused(changes: dict[str, t.Any]) -> None:
-    with pytest.raises(ValueError, match=r"public half|spaces|valid from somewhere"):
+    with pytest.raises(ValueError, match=r"ed25519 public key|spaces|valid from somewhere"):
         doors(2, **changes)
 
 
