@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
+"""Receive what another Spark sends. The forced command of the key that the copy service knows, and nothing else.
 
 It is told the directories that may be written to: spool, and for models cache, receipts and tiktoken_encodings.
 Whoever sends says one JSON object a line on the standard input, and is answered with one:
@@ -65,35 +65,43 @@ REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class RefusedError(Exception):
-    """It cannot be taken in; the text is one sentence that says what to do."""
+    """The data is invalid. The text says what to do."""
 
 
 class CutError(Exception):
     """The connection ended."""
 
 
+def invalid(message: str, value: t.Any) -> RefusedError:
+    """Return the error for something that no sender of this release sends."""
+    return RefusedError(
+        f"The sending Spark sent an invalid {message}: {value!r}. Run again. If it happens again, update the "
+        "collection on both Sparks"
+    )
+
+
 def checked(value: t.Any, pattern: re.Pattern[str]) -> str:
-    """Return a word that becomes part of a path."""
+    """Return a name that becomes part of a path. Raises RefusedError."""
     if not isinstance(value, str) or not pattern.fullmatch(value) or ".." in value:
-        raise RefusedError(f"The other Spark names something {value!r}, which cannot be; run the same again")
+        raise invalid("name", value)
     return value
 
 
 def inside(value: t.Any) -> str:
-    """Return a relative path that stays where it begins."""
+    """Return a relative path that stays inside its directory. Raises RefusedError."""
     if not isinstance(value, str) or not value or value.startswith("/") or {"", ".", ".."} & set(value.split("/")):
-        raise RefusedError(f"The other Spark names a file {value!r}, which cannot be; run the same again")
+        raise invalid("file name", value)
     return value
 
 
 def length(value: t.Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise RefusedError(f"The other Spark gives a length of {value!r}, which cannot be; run the same again")
+        raise invalid("length", value)
     return value
 
 
 class Checksums:
-    """The sha256 of what is added, and git's name of it if that is wanted, in a thread of its own."""
+    """Compute the sha256 of a stream in a thread, and its git blob id if `git_size` is given."""
 
     def __init__(self, git_size: int | None) -> None:
         self.sha256 = hashlib.sha256()
@@ -109,7 +117,7 @@ class Checksums:
         self._full.put((buffer, count))
 
     def close(self) -> None:
-        """Wait until everything has been counted."""
+        """Wait until the checksums are complete."""
         self._full.put(None)
         self._thread.join()
 
@@ -212,9 +220,9 @@ class Receiver:
         self._rest = b""
 
     def place(self, name: str) -> Path:
-        """Where something goes. A copy of an image names no place for models, and none is taken in meanwhile."""
+        """Return the directory of a kind of data. A copy of an image has none for models."""
         if name not in self._places:
-            raise RefusedError("The other Spark sends what is not being copied now; run the same again")
+            raise invalid("directory", name)
         return self._places[name]
 
     def say(self, **message: t.Any) -> None:
@@ -228,14 +236,14 @@ class Receiver:
                 return None
             self._rest += data
             if len(self._rest) > 64 * CHUNK:
-                raise RefusedError("The other Spark does not speak as this one does; run the same again")
+                raise invalid("line length", len(self._rest))
         line, _newline, self._rest = self._rest.partition(b"\n")
         try:
             message = json.loads(line)
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise RefusedError("The other Spark does not speak as this one does; run the same again")
+            raise invalid("line", line[:80].decode(errors="replace"))
         return message
 
     def run(self) -> None:
@@ -254,10 +262,10 @@ class Receiver:
                 folder = self.spool / checked(message["indexed"], SHA256)
                 self.say(indexed=(folder / "index.json").exists())
             else:
-                raise RefusedError("The other Spark asks for something unknown; run the same again")
+                raise invalid("request", ", ".join(message))
 
     def receive_file(self, message: Message) -> None:
-        """Take in one file."""
+        """Receive one file."""
         target, lock = self.target(message)
         target.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(lock):
@@ -278,7 +286,7 @@ class Receiver:
             self.keep(target, sums, checked(trailer.get("sha256"), SHA256))
 
     def target(self, message: Message) -> tuple[Target, Path]:
-        """Where it goes, and the lock for it."""
+        """Return the target of a file, and the lock for it."""
         size = length(message.get("size"))
         sha256 = message.get("sha256") and checked(message["sha256"], SHA256)
         if message["put"] == "blob":
@@ -288,20 +296,20 @@ class Receiver:
             return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
         if message["put"] == "tiktoken_encoding":
             name = inside(message.get("name")).replace("/", "_")
-            # Beside the spool, since the directory is one that people look into.
+            # The lock is in the spool, because users look into the directory.
             return Target(self.place("tiktoken_encodings") / name, size, sha256=sha256), self.spool / f"{name}.lock"
         if message["put"] == "member":
             folder_path = self.spool / checked(message.get("fingerprint"), SHA256)
             name = hashlib.sha256(inside(message.get("name")).encode()).hexdigest()
             return Target(folder_path / name, size, sha256=sha256), folder_path / f"{name}.lock"
-        raise RefusedError("The other Spark sends something unknown; run the same again")
+        raise invalid("kind of file", message["put"])
 
     def is_complete(self, target: Target, message: Message) -> bool:
-        """Whether the file is here, and right. What is here and wrong is deleted."""
+        """Return whether the file is present and correct. A wrong file is deleted."""
         if size_of(target.path) != target.size:
             return False
         if message["put"] == "member" and not target.sha256:
-            # It was compared when it came, and has lain in a directory of ours since.
+            # It was verified on arrival, and only this program writes to its directory.
             return True
         trusted = message["put"] == "blob" and not message.get("verify")
         if trusted and self.is_noted(target, message["repository"]):
@@ -315,7 +323,7 @@ class Receiver:
         return False
 
     def is_noted(self, target: Target, repository: str) -> bool:
-        """Whether an earlier receipt vouches for a file that has not changed since."""
+        """Return whether an earlier receipt has the checksum of a file that has not changed since."""
         status = target.path.stat()
         noted = (status.st_size, status.st_mtime_ns, target.sha256)
         files = (read_receipt(self.place("receipts"), repository) or {"files": {}})["files"]
@@ -323,7 +331,7 @@ class Receiver:
 
     @staticmethod
     def usable_part(target: Target) -> int:
-        """How much of the file is here from an earlier time."""
+        """Return how many bytes an earlier copy received."""
         have = size_of(target.part) or 0
         if have > target.size:
             target.part.unlink()
@@ -331,7 +339,7 @@ class Receiver:
         return have
 
     def write_stream(self, target: Target, have: int, sums: Checksums) -> None:
-        """Write what comes in, and count it meanwhile."""
+        """Write the stream to disk and add it to the checksums."""
         left = target.size - have
         with target.part.open("ab", buffering=0) as file:
             while left:
@@ -377,7 +385,7 @@ class Receiver:
             blob = directory / "blobs" / checked(file.get("blob"), BLOB)
             status = blob.stat()
             if status.st_size != file["size"]:
-                raise RefusedError(f"The file {blob} changed while it was copied; run the same again")
+                raise RefusedError(f"The file {blob} changed while it was copied. Run again")
             self.link(directory / "snapshots" / commit / inside(path), blob)
             sha256 = checked(file.get("sha256"), SHA256)
             noted[path] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
@@ -404,26 +412,26 @@ class Receiver:
         for member in image["members"]:
             name = hashlib.sha256(inside(member["name"].rstrip("/")).encode()).hexdigest()
             if member["data"] and size_of(folder / name) != member["size"]:
-                raise RefusedError(f"Of the image, {member['name']} did not arrive; run the same again")
+                raise RefusedError(f"The file {member['name']} of the image did not arrive. Run again")
         write_whole(folder / "index.json", json.dumps(image["members"]))
 
     def explain(self, error: OSError) -> str:
-        """Return an error of the operating system in one sentence."""
+        """Return an error of the operating system as one sentence."""
         where = error.filename or self.spool
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             place = Path(str(where))
             while not place.exists():
                 place = place.parent
             return (
-                f"The disk under {place} is full ({amount(shutil.disk_usage(place).free)} are free): make room there "
-                "and run again, which continues here"
+                f"The disk under {place} is full ({amount(shutil.disk_usage(place).free)} are free). Free space "
+                "there, then run again; the copy continues"
             )
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return (
-                f"{where} cannot be written ({error.strerror}): give it back to the login user with 'sudo chown -R', "
+                f"{where} cannot be written ({error.strerror}). Give it to the login user with 'sudo chown -R', "
                 "then run again"
             )
-        return f"{where} cannot be written ({error.strerror}): look at that disk, then run again"
+        return f"{where} cannot be written ({error.strerror}). Check the disk, then run again"
 
 
 def main(places: Message) -> int:
@@ -443,6 +451,6 @@ def main(places: Message) -> int:
         receiver.say(error=receiver.explain(e))
         return 1
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        receiver.say(error=f"The other Spark does not speak as this one does ({e!r}); run the same again")
+        receiver.say(error=str(invalid("message", e)))
         return 1
     return 0

@@ -380,13 +380,13 @@ def test_a_full_disk_is_named(pair: Pair) -> None:
     message = copy.message(caught.value)
     assert "The disk under" in message
     assert "is full (" in message
-    assert message.endswith("make room there and run again, which continues here.")
+    assert message.endswith("Free space there, then run again; the copy continues.")
 
 
 def test_a_cache_that_cannot_be_written_is_named() -> None:
     receiver = receive.Receiver({"cache": "/c", "receipts": "/r", "tiktoken_encodings": "/v", "spool": "/s"})
     text = receiver.explain(PermissionError(13, "Permission denied", "/c/blobs"))
-    assert text.startswith("/c/blobs cannot be written (Permission denied): give it back")
+    assert text.startswith("/c/blobs cannot be written (Permission denied). Give it to")
 
 
 def test_a_vocabulary_comes_along(pair: Pair) -> None:
