@@ -179,7 +179,7 @@ sources:
       type: bool
     detail:
       description:
-        - Why it could not be read, or what is worth knowing of it.
+        - Why it could not be read, or a note about it.
       type: str
   sample:
     - name: kernel log
@@ -193,7 +193,7 @@ deployment:
   sample: single_eagle3
 state:
   description:
-    - What the container's first program says that it does, V(absent) without a container. Null if nobody can tell.
+    - State that the supervisor reports, V(absent) without a container. Null if unknown.
   returned: success
   type: str
   sample: running

@@ -459,7 +459,7 @@ cluster:
       description: The inventory's name of the first worker. Null if this deployment was never seen to serve.
       type: str
     nodes:
-      description: The inventory's names of all, in the order of the ranks. Empty if nobody has recorded them.
+      description: Inventory names of all Sparks, in the order of the ranks. Empty if they were not recorded.
       type: list
       elements: str
     rails:
@@ -502,7 +502,7 @@ jobs:
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
 lease:
   description:
-    - Who changes the Spark with which playbook, and for how many seconds; null if nobody does. See
+    - Lease of the Spark: user, playbook, and seconds since it began. Null without a lease. See
       M(dgx_spark.speculative.lease).
   returned: with V(status) in O(gather)
   type: dict
@@ -562,7 +562,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log_location import last_log_lines
 
 GATHERED = ["status", "log"]
-# The action waits; only where that was in vain is it looked for the reason.
+# The action waits. Only if the wait fails does the module look for the reason.
 LETS_IN = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int", "required": True},

@@ -66,7 +66,7 @@ def loading(samples: t.Sequence[t.Sequence[float]]) -> Sensor:
 
     def read(_world: World) -> list[list[float]]:
         if not samples:
-            raise NotMeasured("the server was not started anew for it; ask for that with -e restart=true")
+            raise NotMeasured("the server was not restarted for it; add -e restart=true to do that")
         return [list(sample) for sample in samples]
 
     what = "Free and available memory while loading"

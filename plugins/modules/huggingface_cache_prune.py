@@ -60,7 +60,7 @@ def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
     if directory:
         paths = [directory / "record.json"]
     else:
-        # Without a container any of them may be meant to come back.
+        # Without a container, a user may want to serve any of them again.
         names = sorted({entry.name for entry in state.iterdir()}.difference(NOT_DEPLOYMENTS)) if state.is_dir() else []
         paths = [path for name in names if is_there(path := state / name / "record.json")]
     paths += [before] if is_there(before := state / PREVIOUS) else []
@@ -79,7 +79,7 @@ def is_there(path: Path) -> bool:
 
 
 def named(prune: Prune, models: t.Any, also: t.Iterable[str]) -> list[Removal]:
-    """Return the models that somebody names. Raises PruneError for those that are not this collection's."""
+    """Return the models that the user names. Raises PruneError for those that are not this collection's."""
     known = list(dict.fromkeys([*prune.known(), *also]))
     wanted = known if models == "all" else [models] if isinstance(models, str) else [str(name) for name in models]
     strange = [name for name in wanted if name not in known]

@@ -15,7 +15,7 @@ description:
   - A model whose files were checked after a download has a receipt. If all its files still have the size and the time
     noted there, the model is complete, its revision is the commit that it was resolved to then, and the Hub is not
     asked.
-  - Everything that stands in the way is reported at once, for all models.
+  - All problems of all models are reported at once.
   - Tells what a memory plan has to know of each model, from files of a few kilobytes, before anything is downloaded.
   - Each of O(model_pair) may be on the Hub or in a directory.
   - Runs on the host that owns the cache, with nothing but Python's standard library.
@@ -593,7 +593,7 @@ progress:
   returned: when the Hub limits requests
   type: dict
   sample:
-    text: "the Hub limits requests: goes on in 4 min"
+    text: "the Hub limits requests: continues in 4 min"
 attempts:
   description:
     - How often the module was called.
@@ -614,7 +614,7 @@ authorized:
   sample: false
 errors:
   description:
-    - Everything that stands in the way, one sentence each.
+    - The problems, one sentence each.
   returned: failure
   type: list
   elements: str
@@ -790,7 +790,7 @@ class SnapshotSurvey:
             return None
         time.sleep(min(seconds, PATIENCE_S))
         left = max(0.0, seconds - PATIENCE_S)
-        text = f"the Hub limits requests: goes on in {wait_text(left)}"
+        text = f"the Hub limits requests: continues in {wait_text(left)}"
         return {"changed": False, "finished": False, "progress": {"text": text}}
 
 

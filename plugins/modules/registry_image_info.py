@@ -11,7 +11,7 @@ short_description: Ask a registry about an image without pulling it
 version_added: 0.1.0
 description:
   - Tells whether an image is in its registry, what its digests are and how much there is to fetch.
-  - The registry is asked anonymously, with a token where it hands one out to everybody. No layer is fetched.
+  - Queries the registry anonymously, with an anonymous token if the registry needs one. Downloads no layer.
   - A registry on the same machine (C(localhost) or an address in 127.0.0.0/8) is asked without TLS, as Docker does.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

@@ -114,9 +114,9 @@ class WatchedJob:
 
     @staticmethod
     def _must_start(state: State, running: bool, key: str) -> bool:
-        """Return a job that runs goes on, and the good end of the same job is told once. Anything else is started.
+        """Watch a running job, report a success once, and start a job otherwise.
 
-        A failure that nobody saw is not told: by now there may be room on the disk, or the network is back.
+        An unseen failure is not reported, because its cause may be gone: a full disk, or a lost network.
         """
         told = state["finished"] and not state["seen"] and state["error"] is None and state["key"] == key
         return not running and not told
@@ -160,12 +160,12 @@ class WatchedJob:
         return answer
 
     def _gone(self) -> str:
-        return f"The {self._job.name} job was stopped while it was being watched; run the same again to start it anew."
+        return f"The {self._job.name} job was stopped by another command. Run again to start it again."
 
     def _died(self) -> str:
         return (
-            f"The {self._job.name} job vanished before it had finished, as after a kill or a restart of the host; "
-            f"run the same again to start it anew (its log is {self._job.log})."
+            f"The {self._job.name} job ended without a result, because it was killed or the host rebooted. "
+            f"Run again to start it again (its log is {self._job.log})."
         )
 
 

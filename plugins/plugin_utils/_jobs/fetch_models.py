@@ -350,7 +350,7 @@ class Fetch:
         log(f"{repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {wait_text(left)}")
+            self.wait(min(left, 10.0), f"the Hub limits requests: continues in {wait_text(left)}")
 
     def wait(self, seconds: float, note: str) -> None:
         self.note = note

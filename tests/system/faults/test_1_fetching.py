@@ -66,7 +66,7 @@ def test_a_limit_is_waited_out_and_a_file_is_too_large(internet: Internet, spark
     huge = {"path": f"/{TARGET}/resolve/*/{SHARD}", "action": "huge", "bytes": 60_000_000_000}
     internet.set_faults([limit, huge])
     outcome = playbook.fail("single_eagle3")
-    assert "goes on in 5 s" in outcome.output
+    assert "continues in 5 s" in outcome.output
     for word in (SHARD, TARGET, "60.0 GB", f"hf download {TARGET}"):
         assert word in outcome.message
     assert internet.bytes_to(spark.address, "cdn-lfs.huggingface.co") == 0

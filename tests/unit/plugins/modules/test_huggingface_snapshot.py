@@ -92,7 +92,10 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
 ) -> None:
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
     result = run(server, tmp_path, [{"id": "lab/open"}], follow=True)
-    assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
+    assert (result["finished"], result["progress"]) == (
+        False,
+        {"text": f"the Hub limits requests: continues in {text}"},
+    )
     assert clock.slept == [min(15, float(seconds))]
     result = run(server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)

@@ -163,7 +163,7 @@ def test_other_work_of_the_name_is_ended_and_told(call: Caller, tmp_path: Path) 
     assert (second["attached"], second["changed"], is_alive(program)) == (False, True, False)
     assert second["job"] != first["job"]
     # Who watched the first one is told.
-    assert "was stopped while it was being watched" in call(job=first["job"], **other)["error"]
+    assert "was stopped by another command" in call(job=first["job"], **other)["error"]
     gate.touch()
 
 
@@ -254,8 +254,8 @@ def test_a_killed_supervisor(call: Caller, tmp_path: Path, whom: str) -> None:
         os.kill(pid, signal.SIGKILL)
     watched = call(job=first["job"], **job)
     assert watched["error"] == (
-        "The pull job vanished before it had finished, as after a kill or a restart of the host; "
-        f"run the same again to start it anew (its log is {first['log']})."
+        "The pull job ended without a result, because it was killed or the host rebooted. "
+        f"Run again to start it again (its log is {first['log']})."
     )
     anew = call(**job, wait=0.5)
     assert (anew["attached"], anew["finished"]) == (False, False)
@@ -280,9 +280,7 @@ def test_a_stopped_job_is_not_started_by_the_one_who_watches(call: Caller, tmp_p
     assert call(state="absent") == {"changed": False, "finished": True}
     watched = call(job=first["job"], **job)
     assert watched["finished"]
-    assert watched["error"] == (
-        "The pull job was stopped while it was being watched; run the same again to start it anew."
-    )
+    assert watched["error"] == ("The pull job was stopped by another command. Run again to start it again.")
     assert len(starts(gate)) == 1
 
 
@@ -312,7 +310,7 @@ def test_a_state_of_another_shape_is_that_of_no_job(call: Caller, state: dict[st
     (call.directory / "pull" / "job.json").write_text(json.dumps(state))
     assert call(check_mode=True, program=SAY)["changed"]
     watched = call(program=SAY, job="1")
-    assert watched["error"].startswith("The pull job was stopped while it was being watched")
+    assert watched["error"].startswith("The pull job was stopped by another command")
     anew = call(program=SAY + "say(result={'a': 1})")
     assert (anew["attached"], anew["finished"], anew["result"]) == (False, True, {"a": 1})
 

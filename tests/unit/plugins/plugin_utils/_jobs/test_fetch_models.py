@@ -30,7 +30,7 @@ from tests.unit.waiting import WITHIN_S
 
 MODEL = "lab/small"
 RECEIPT = "models--lab--small.json"
-LIMITED, AGAIN = "the Hub limits requests: goes on in 1 s", "the connection failed, trying again (1 of 4)"
+LIMITED, AGAIN = "the Hub limits requests: continues in 1 s", "the connection failed, trying again (1 of 4)"
 
 
 FILES = {"config.json": b"{}", "weights-1.bin": os.urandom(3_000_000), "original/weights.bin": b"b" * 2000}
