@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
         )
         known, variables = inputs(ROLES), task_vars or {}
         self._refuse_another_strategy(variables)
-        # On the controller, unless it is a Spark, nobody becomes anybody.
+        # No task uses become on the controller, unless it is a Spark.
         host = variables.get("inventory_hostname")
         if host != "localhost" or host in variables.get("groups", {}).get("sparks", []):
             self._refuse_another_user(variables)
@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
     def _refuse_another_user(self, variables: t.Mapping[str, t.Any]) -> None:
         """Refuse a become user other than root, with which some or all tasks would create files of another owner."""
         user = self._templar.template(variables.get("ansible_become_user", self._task.become_user)) or ROOT
-        # Where nobody says who logs in, it is whoever runs this, as far as Ansible knows.
+        # Without ansible_user, Ansible assumes the user who runs it.
         if self._connection.become and (self._get_remote_user() or getpass.getuser()) != user:
             raise AnsibleActionFail(
                 f"All tasks would run as {user} (-b, or become in the inventory or ansible.cfg), and the files would "

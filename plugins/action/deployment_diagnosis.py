@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
 
     def _fetch_bundle(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Take the archive from the host, which does not keep it; what came in the way, or nothing."""
+        """Fetch the archive and remove it from the host. Return the error, or an empty text."""
         try:
             read = dict(self._execute_module("ansible.legacy.slurp", {"src": source}, task_vars=variables))
             if read.get("failed"):

@@ -24,7 +24,7 @@ def memory_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -
 
 
 class ActionModule(ActionBase):
-    """Look on the host, and at a port that somebody else has as the login user, too.
+    """Gather facts on the host, and look at a port in use also as the login user.
 
     Under sg the kernel hides the user's own processes, because their group is another one; without it, it shows them.
     """

@@ -97,7 +97,7 @@ class Story:
         self._names: dict[str, str] = {}
         self._held: list[Failure] = []
         self._failed: set[str] = set()
-        # Who may not go on, since too many have failed.
+        # Hosts that stop because too many others failed.
         self._stopped: set[str] = set()
         self._talk: dict[str, list[str]] = {}
         # What the lines of earlier steps say.
@@ -113,7 +113,7 @@ class Story:
         self._end_step(last=True)
         self._settle()
         self._play, self._hosts, self._steps_told = play, {}, 0
-        # What the default callback needs, should it have to go on.
+        # What the default callback needs if it has to take over.
         self._base._play = play
 
     def playbook_on_no_hosts_matched(self) -> None:

@@ -502,7 +502,7 @@ jobs:
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
 lease:
   description:
-    - Lease of the Spark: user, playbook, and seconds since it began. Null without a lease. See
+    - The lease of the Spark with its user, playbook and age in seconds. Null without a lease. See
       M(dgx_spark.speculative.lease).
   returned: with V(status) in O(gather)
   type: dict

@@ -102,19 +102,19 @@ class Engine:
         return answer
 
     def own_container(self, name: str) -> Answer | None:
-        """Return a container if this collection made it: a name alone may be anybody's."""
+        """Return a container if this collection created it. The name alone does not show that."""
         result = self.container(name)
         labels = ((result or {}).get("Config") or {}).get("Labels") or {}
         return result if any(label.startswith(LABEL) for label in labels) else None
 
     def standby(self, name: str) -> Answer | None:
-        """Return what was put aside for a successor."""
+        """Return the standby container."""
         return self.own_container(f"{name}{STANDBY}")
 
     def slot(self, name: str) -> Answer | None:
-        """Return what is in the serving slot, or what was put aside if it runs again, as after a power cut.
+        """Return the serving container, or the standby container if that runs again, as after a power cut.
 
-        Two that run have one engine: its container is healthy, and the other one waits for it.
+        If both run, only one has the engine lock: it is healthy, and the other waits.
         """
         return max(filter(None, (self.container(name), self.standby(name))), key=_serves, default=None)
 

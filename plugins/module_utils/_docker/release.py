@@ -15,7 +15,7 @@ RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:\.dev
 
 # Major, minor, patch, candidate (infinite for a final release) and post release (-1 for a nightly build before it).
 Version = tuple[int, int, int, float, int]
-# The first and the last release of a range; one without a last release goes on.
+# The first and the last release of a range; without a last release it is open.
 Range = t.Sequence[t.Optional[str]]
 
 

@@ -6,7 +6,7 @@
 
 """In which control group a listening TCP socket was made.
 
-The kernel tells that everybody (ss --cgroup asks the same), but whose file descriptor a socket is, only root.
+The kernel shows it to all users (as for ss --cgroup), but the process of a socket only to root.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 
 # The role whose container has more ports than a label names.
 PROXY = "api_proxy"
-# Who holds less than this is in nobody's way.
+# Memory users below this are not reported.
 NOTABLE_BYTES = 256 * 2**20
 
 
@@ -179,7 +179,7 @@ def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]])
 
 
 def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) -> str | None:
-    """Return the container whose published port is in the way."""
+    """Return the container that publishes the port."""
     for container in containers:
         for published in container["ports"]:
             same = published["port"] == port and published["protocol"] == "tcp"
@@ -360,7 +360,7 @@ def _and(words: t.Sequence[str]) -> str:
 
 
 def describe_container(container: t.Mapping[str, t.Any]) -> str:
-    """Return a running container in one sentence, for somebody whom it is in the way of."""
+    """Describe a running container in one sentence, for a user who needs its port or memory."""
     ours = any(label.startswith(LABEL) for label in container.get("labels") or {})
     up = container.get("up")
     about = [

@@ -34,7 +34,7 @@ ENABLED = Path("/etc/systemd/system/paths.target.wants/dgx-spark-speculative-nic
 def look(root: Path = Path("/")) -> dict[str, t.Any]:
     """C(armed): the card is taken away without a cable. C(powered): what the driver says of it; None without it.
 
-    C(aside): from where to where the marker goes back that this collection has put aside; empty if it has not.
+    C(aside): the present and the original path of a marker that this collection moved; empty if it did not.
     """
     try:
         state = (root / STATE.relative_to("/")).read_text(encoding="ascii", errors="replace").strip()

@@ -4,11 +4,11 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Who may change a Spark: one run at a time, whoever's it is.
+"""Hold the lease of a Spark: one run at a time may change it, no matter which user's.
 
-The lock is a process that has bound a name among the abstract sockets, of which a Spark has one set for all users. So
-it is gone with its process or a reboot, and nothing is left to be freed by hand or belongs to somebody. Who asks for
-it, and how long nobody has, is told over that socket, a JSON object a line each way. Times are seconds since the boot
+The lock is a process that has bound an abstract socket, whose name is the same for all users of a Spark. It ends with
+its process or a reboot, so there is no lock file to remove or to own. Requests for the lease, and the time since its
+last use, go over that socket, a JSON object a line each way. Times are seconds since the boot
 of the Spark, its sleep included, which no change of the clock alters.
 """
 
@@ -42,7 +42,7 @@ TTL_OF_TASKS_S = 900.0
 PATIENCE_S = 240.0
 # What a module may take that had begun when the lease was lost; Docker has two minutes to stop a container.
 TASK_S = 180.0
-# For so long who was cut off can learn that nobody else came meanwhile.
+# During this time an interrupted run can learn that no other run used the Spark.
 LINGER_S = 3600.0
 POLL_S = 0.5
 # A program that connects and asks nothing is cut off after that; the lock has room for so many of them.
@@ -96,7 +96,7 @@ class Lease:
         return over and not self._is_changed(now)
 
     def begin(self, change: t.Hashable, run: str, now: float) -> None:
-        """Note that the run changes the Spark, which nobody else gets meanwhile."""
+        """Note that the run is changing the Spark, so that no other run gets it."""
         self._changes[change] = (run, now)
 
     def end(self, change: t.Hashable) -> None:
@@ -161,7 +161,7 @@ def _is_question(request: t.Any) -> bool:
 
 
 class Lock:
-    """Answers whoever asks for the lease, any number of them at once."""
+    """Answers requests for the lease, any number at once."""
 
     def __init__(self, listener: socket.socket, lease: Lease, clock: t.Callable[[], float] = since_boot) -> None:
         self._listener, self._lease, self._clock = listener, lease, clock
@@ -170,7 +170,7 @@ class Lock:
         self._selector = selectors.DefaultSelector()
 
     def serve(self) -> None:
-        """Answer until nobody has it, nor had it lately."""
+        """Answer until the lease is free, and was not in use recently."""
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         with self._selector:
@@ -254,7 +254,7 @@ def _hold(request: Said, ready: int) -> None:
             listener.bind(f"\0{lock.NAME}")
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                # Somebody else was quicker, and is asked next.
+                # Another run was quicker, and is asked next.
                 os.write(ready, OK)
                 return
             raise

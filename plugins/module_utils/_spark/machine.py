@@ -111,7 +111,7 @@ def parse_compute_apps(output: str) -> list[GpuProcess]:
 
 
 def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProcess] | None:
-    """Who computes on the GPU; None where nobody can tell."""
+    """Return the GPU's processes; None if they are unknown."""
     try:
         return parse_compute_apps(ask_gpu(command))
     except GpuError:

@@ -29,7 +29,7 @@ class Patience:
         # The question took its time, too.
         self._since = now - lock.ANSWER_S if self._since is None else self._since
         try:
-            # Nobody but root and its own user can; 0 is a process that cannot be seen from here.
+            # Only root and its own user can; 0 is a process in another namespace.
             if silence.pid:
                 os.kill(silence.pid, signal.SIGKILL if now - self._since >= lock.TTL_S else 0)
                 return

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""A job that outlives whoever started it. Its supervisor is a detached process, which imports nothing any more."""
+"""Run a job that outlives its caller. Its supervisor is a detached process, which imports nothing more."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ class Job:
             time.sleep(min(POLL_S, left))
 
     def mark_seen(self, job_id: str) -> bool:
-        """Note that somebody was told how the job ended; False when that had been noted before. Needs the lock."""
+        """Note that the end of the job was reported. Return False if it already was. Needs the lock."""
         state = self.read()
         if state is None or state["id"] != job_id or state["seen"]:
             return False

@@ -57,7 +57,7 @@ def settings(container: Mapping) -> dict[str, t.Any]:
 
 
 def same_settings(recorded: Mapping, args: Mapping) -> bool:
-    """Whether a container is run as somebody has asked, in whatever type; what nobody asks for stays as it is."""
+    """Return whether a container has the desired setting, in any type. A setting that is not desired matches."""
     return all(_plain(recorded.get(name)) == _plain(value) for name, value in args.items())
 
 

@@ -28,7 +28,7 @@ DEPLOYMENT = "/deployment"
 WRITTEN = "state"
 HUB = "/cache/huggingface/hub"
 ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
-# After a quarter of an hour even a server that goes on loading is no healthy one.
+# After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
 # Where ranks as root find each other, the compiler's headers and its assembler.
@@ -86,7 +86,7 @@ class Node:
     # What was checked: hashes. Empty until then.
     checked: str
     trust: str
-    # What somebody wants in the container besides, how Docker is to run it, and what is in the serving slot.
+    # Further settings of the user, Docker's settings, and the present serving container.
     devices: t.Sequence[str]
     settings: t.Mapping[str, t.Any]
     slot: t.Mapping[str, t.Any] | None
@@ -113,7 +113,7 @@ def generation(texts: t.Mapping[str, str], subdirectories: t.Iterable[str]) -> s
 
 
 def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
-    """Return the Sparks in the order of their ranks. Who serves alone has nobody to reach, whatever cable it has."""
+    """Return the Sparks in the order of their ranks. A Spark alone has no peers, even with a cable."""
     nodes = [Node(**each) for each in brought]
     if len(nodes) == 1:
         return [dataclasses.replace(nodes[0], rails=())]
@@ -234,9 +234,9 @@ def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
 
 
 def configuration(nodes: t.Sequence[Node], node: Node) -> str:
-    """Return a hash of what a container was created for: when it changes for any Spark, all are made anew.
+    """Return a hash of what a container was created for: when it changes for any Spark, all are recreated.
 
-    Two containers of which Docker makes one anew must not share it: the old one would not be put aside.
+    A container and its replacement must not share it, or the old one would not move to standby.
     """
     # A commit never changes; the files of a directory may, and on each Spark at another time.
     models = [str(model.get("fingerprint", "")) for model in node.models.values()]
@@ -336,13 +336,13 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """By host: what runs there and when, what its script has to know, and what its record keeps.
 
-    `kept` is whether what serves is what is wanted, and goes on with the programs that it was deployed with.
+    `kept` is whether the container matches the spec, and keeps the programs of its deployment.
     """
     nodes = read(brought)
     wanted = [container(nodes, rank) for rank in range(len(nodes))]
     containers = keep_matching(nodes, wanted)
     serving = [is_running(node, wanted) for node, wanted in zip(nodes, containers)]
-    # Whether it goes on with the programs of an earlier release, and is run as that one did.
+    # Whether it keeps the programs and settings of an earlier release.
     goes_on = [one.labels[LABEL] != other.labels[LABEL] for one, other in zip(containers, wanted)]
     run_as = [container_spec.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
     return {

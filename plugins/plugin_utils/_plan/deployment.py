@@ -37,7 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.know
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
 
-# Of the present, and not of the deployment: a restart makes the KV cache anew, and has NCCL choose its network.
+# Only valid until a restart, which creates the KV cache again and lets NCCL choose its network again.
 TRANSIENT_FINDINGS = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
 # What the answer, the ranks and Docker's definition of the container add to a record, generously.
 OBSERVATION_BYTES = 64 * 1024
@@ -117,7 +117,7 @@ class Observation:
     # As Docker has the image, and everything that the container was run with.
     image: Mapping
     container: Mapping
-    # What the image said of the engine's options; empty if nobody has asked it.
+    # The result of the option check in the image; empty without a check.
     option_check: Mapping
     # In bytes, with the server running.
     memory_available: int
@@ -241,7 +241,7 @@ def with_verdict(record: Mapping, verdict: Mapping) -> Record:
 
 
 def previous_record(planned: Deployment, records: Mapping) -> Mapping | None:
-    """Return the record of what it takes the place of, for the way back; None if that was the same.
+    """Return the record of the replaced deployment, for a rollback; None if it is the same.
 
     If a run was cut off after it had made the container, the slot is this deployment's already.
     """
@@ -317,8 +317,8 @@ def run_plan(
     """How it is run on this Spark, beside what is in the slot.
 
     What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
-    comes last: it takes whatever answers for its workers. What runs and was proven, which a record of just that says,
-    is put aside for it.
+    comes last: it takes any container that answers for its workers. A running container that its record shows as
+    verified moves to standby.
 
     `before` is what becomes of the container in the slot first: aside, stop, or empty for nothing. `beside` are the
     directories that are mounted among the files. `known` is whether just this was seen to answer before.

@@ -22,7 +22,7 @@ def _pair(facts: Facts) -> Facts:
 
 
 def _runs(facts: Facts) -> bool | None:
-    """Whether there is a container that runs; None if nobody could tell."""
+    """Return whether a container runs; None if unknown."""
     container = facts.get("container")
     if container:
         return container.get("state") in ("running", "restarting")

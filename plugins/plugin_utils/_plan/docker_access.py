@@ -32,14 +32,14 @@ NO_GPU = (
 
 
 def refusal(docker: t.Mapping[str, t.Any], need_gpu: bool) -> str:
-    """Why a Docker as spark_info found it cannot serve. Empty if it can, at least to somebody who is let in."""
+    """Return why Docker cannot be used; empty if it can, at least by a user with access."""
     if docker["state"] not in ("usable", "denied"):
         return f"{docker['detail']} {REMEDIES.get(docker['state'], '')}".strip()
     return NO_GPU if need_gpu and not docker["gpu"] else ""
 
 
 def access_plan(docker: t.Mapping[str, t.Any], add_to_group: bool, dry: bool) -> dict[str, t.Any]:
-    """How it is reached; a dry run adds nobody to the group.
+    """Return how to access Docker. A dry run adds no user to the group.
 
     `joins` is the user to add to the group docker, or empty, and `member` whether the user is in it by then. `become`
     and its method are for the tasks that use Docker.

@@ -18,7 +18,7 @@ FLOOR_GIB, SECONDS = 4.0, 3.0
 # A guard that keeps nothing free or looks no second ahead is none.
 LEAST = {"floor_gib": 0.5, "seconds": 1.0}
 MOST_SECONDS = 30.0
-# Of what is kept for everything else, the share below which the guard ends the server where nobody has said more.
+# Default limit of the memory guard, as a share of the memory reserved for the system.
 SHARE = FLOOR_GIB / 12
 
 

@@ -17,7 +17,7 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
     """Name what the head sends, and `to` whom it does, in the order of the ranks.
 
     The looks are spark_info's pair by host, the head first. Compared are layers and settings: an image's ID depends
-    on how Docker stores images. Where the head's is not made of its base as that is now, nobody has it.
+    on how Docker stores images. If the head's is not built from its present base, no Spark has it.
     """
     head, *others = looks
     sent, base = _image(looks[head], "cluster"), _image(looks[head], "base").get("fingerprint")

@@ -222,12 +222,11 @@ def _mixed_deployments(name: str, labels: t.Sequence[Mapping]) -> str:
 
 
 def _missing_addresses(name: str, rails: t.Sequence[Mapping]) -> str:
-    """Of a Spark without the addresses that its containers were made for; the other one would wait in vain."""
+    """Report a Spark that lost the addresses of its container, since its peers would wait without end."""
     if not rails:
         return ""
     return (
-        f"{name} does not have {' and '.join(rail['address'] for rail in rails)} on "
-        f"{' and '.join(rail['interface'] for rail in rails)} any more, where the others look for it. The "
-        "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
-        "the deployment's own playbook again, which looks at the network."
+        f"{name} no longer has {' and '.join(rail['address'] for rail in rails)} on "
+        f"{' and '.join(rail['interface'] for rail in rails)}, so the other Sparks cannot reach it. The containers "
+        "run and wait. Check the cable and run 'sudo netplan apply' there, or run the deployment's playbook again."
     )

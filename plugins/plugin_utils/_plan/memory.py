@@ -44,7 +44,7 @@ FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fi
 
 
 def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
-    """Whether prompts are longer than a pass can take at once, nobody has decided, and cutting them up works."""
+    """Return whether chunked prefill is needed, not set by the user, and known to work."""
     longer = longest_prompt(request.options, size.context) is not None
     return longer and "enable_chunked_prefill" not in request.options and not request.target.latent
 
@@ -87,7 +87,7 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
     ):
         result.append("The draft model in speculative_config is not part of the memory plan.")
     if request.memory.total is None and request.memory.free is None:
-        result.append("The memory of this Spark is not known, so nobody can say whether this fits.")
+        result.append("The memory of this Spark is unknown, so it is unknown whether this fits.")
     elif request.memory.free is None:
         result.append(
             "What the running deployment holds, or what is available, is not known: the memory plan takes everything "
@@ -102,7 +102,7 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
 
 
 def free_for_gpu(memory: Memory) -> str:
-    """CUDA's figure beside the kernel's; empty where nobody has asked CUDA."""
+    """Return CUDA's figure beside the kernel's; empty if CUDA was not asked."""
     cuda = memory.cuda
     return f"{amount(cuda.free)} by CUDA, {amount(cuda.available)} available" if cuda else ""
 

@@ -89,7 +89,7 @@ def directory_mismatch(views: t.Mapping[str, View], host: str) -> str:
 
 
 def changed_since(host: str, view: View, cache: str, since: str) -> str:
-    """Why a Spark cannot use what somebody has just brought to it. Empty if it can."""
+    """Return why a Spark cannot use the models that were just copied to it. Empty if it can."""
     if view["verified"] and not view["files_missing"]:
         return ""
     names = " and ".join(model["id"] for model in view["unverified"]) or "a vocabulary"

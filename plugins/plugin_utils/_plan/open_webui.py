@@ -19,7 +19,7 @@ SETTINGS = {
     "ENABLE_OPENAI_API": "true",
     "ENABLE_OLLAMA_API": "false",
     "WEBUI_AUTH": "true",
-    # Nothing is told to anybody, and nothing is fetched: the image has all it needs.
+    # No telemetry and no downloads: the image has all it needs.
     "ANONYMIZED_TELEMETRY": "false",
     "DO_NOT_TRACK": "true",
     "SCARF_NO_ANALYTICS": "true",
@@ -27,7 +27,7 @@ SETTINGS = {
     "OFFLINE_MODE": "true",
     # Its own limit, five minutes, would cut a long answer that waits behind another one.
     "AIOHTTP_CLIENT_TIMEOUT": "3600",
-    # Requests that nobody typed wait in the same queue as those somebody did; its settings can turn them on.
+    # Generated requests (titles, tags) would share the queue with the user's own. Its settings can turn them on.
     "ENABLE_AUTOCOMPLETE_GENERATION": "false",
     "ENABLE_FOLLOW_UP_GENERATION": "false",
     "ENABLE_TAGS_GENERATION": "false",
@@ -58,7 +58,7 @@ def plan(
     else:
         where = [
             f"{host}: Open WebUI is at http://{(reach.host or host) if address in ('0.0.0.0', '::') else shown}:{port}",
-            "  Whoever reaches that address may make an account, over plain HTTP. Be the first.",
+            "  Anyone who can reach that address may create an account, over plain HTTP. Create yours first.",
         ]
     return {
         "published": f"{shown}:{port}:8080",

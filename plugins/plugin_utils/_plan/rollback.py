@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether what served before can come back, from its record alone. Several Sparks go back together, or none."""
+"""Check whether the previous deployment can be restored from its record. Several Sparks roll back together, or none."""
 
 from __future__ import annotations
 

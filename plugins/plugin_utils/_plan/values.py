@@ -4,10 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What is served: the recipe's values, over them a benchmark's choice, over that what somebody has given.
+"""Merge the values of a deployment: the recipe's, over them a benchmark's choice, over that the user's.
 
-Who wins among those who give a value is Ansible's to say: a role's default is weaker than all of them. So what a
-benchmark may choose has no default there, and whatever has a value was given.
+Ansible decides among the user's sources; a role's default is weaker than all of them. So an input that a benchmark
+may choose has no default there, and one that has a value was set by the user.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ FIELD_LABELS = {
     "kv_cache": "KV cache",
     "family": "family of releases",
 }
-# The same of mappings and numbers that are somebody's own, with nothing of the recipe's in the plan's values.
+# The same for mappings and numbers of the user that have no value in the recipe.
 OTHER_LABELS = {"options": "engine options", "environment": "environment", "port": "port"}
 # What a benchmark may choose.
 BENCHMARK_FIELDS = ("method", "draft_length")
 
 
 def value_location(value: t.Any) -> str:
-    """Where somebody has given a value, for people to read; Ansible says that only inside."""
+    """Return the source of a value as text; Ansible shows it only internally."""
     try:
         tags: t.Any = importlib.import_module("ansible._internal._datatag._tags")
         origin = tags.Origin.get_tag(value)
@@ -78,7 +78,7 @@ def length_of(value: t.Any) -> int:
 
 
 def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
-    """Nothing is looked for under a name that nobody knows: off and no are false in YAML, and no method."""
+    """Raise ValueError for an unknown name. In YAML, off and no are false, which is no method."""
     if value is not None and str(value) not in known:
         raise ValueError(f"{name} is {str(value)!r}, but must be one of {', '.join(known)}")
 

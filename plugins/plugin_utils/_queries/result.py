@@ -87,8 +87,8 @@ def failure(
     changed: Mapping = EMPTY,
     verified_before: Mapping = EMPTY,
 ) -> Result:
-    """Return why a run failed, and what comes back."""
-    # What another run has taken over does not come back by this one.
+    """Return why a run failed, and what is restored."""
+    # This run does not restore a Spark that another run has taken over.
     require_lease(run.action, run.host)
     return lifecycle.failure_facts(run.host, result, fallback, rollback_text, slots, changed, verified_before)
 

@@ -128,7 +128,7 @@ def likely_typos(
 
 
 def reserved_names(variables: t.Mapping[str, t.Any]) -> list[str]:
-    """One line for each variable of somebody's own that has the name of what the playbooks put together."""
+    """Report each variable of the user that has the name of a variable of the playbooks."""
     return [
         f"{name} is what the playbooks hand their roles, and no name for something else; {said}"
         for name, (part, said) in RESERVED.items()

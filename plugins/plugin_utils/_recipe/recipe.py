@@ -39,7 +39,7 @@ RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
 KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
-# Neither the root nor a way back up, which would lead elsewhere where a part is a link.
+# Neither the root nor .., which would lead elsewhere through a link.
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 TIKTOKEN_ENCODINGS = ("o200k_base", "cl100k_base")
@@ -367,7 +367,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Return what the recipe's own image would reject; empty if its rules are unknown."""
     built = build(of_recipe(recipe))
-    # By whose rules an image goes that does not say it, somebody may say with the image that is served.
+    # The user may name the release whose rules an image follows, if its tag does not show it.
     told = [error for error in built.errors if built.family or error.path != "release"]
     return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
 
@@ -432,7 +432,7 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
     known = shipped(directory)
     if recipe in known:
         return known[recipe]
-    # A path may also be too long, have a byte that no path has, or name the home of nobody.
+    # A path may also be too long, have an invalid byte, or name the home of an unknown user.
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         path = (working_directory / Path(recipe).expanduser()).resolve()
         if recipe and path.is_file():

@@ -100,7 +100,7 @@ def _for_the_state(host: str, status: Status) -> list[Advice]:
 
 
 def _rollback_advice(host: str, status: Status, around: Around) -> list[Advice]:
-    """Return the way back, where something is wrong and all whose deployment it was remember it."""
+    """Return the advice for a rollback if there is a fault and all Sparks have the previous record."""
     before = status.previous
     if before is None or status.state not in FAULTY or (status.cluster and status.cluster["rank"]):
         return []

@@ -35,7 +35,7 @@ GOES_ON = ", which goes on. Run the same command again to watch it, or stop.yml 
 
 
 def is_followed(task: t.Any) -> bool:
-    """Return whether the work of a task was begun on a host by now, where it goes on by itself."""
+    """Return whether a task has started work that continues on the host by itself."""
     return _marker(f"follow-{task._uuid}").exists()
 
 
@@ -118,7 +118,7 @@ class Following(ActionBase):
         changed, calls = False, 0
         while True:
             called = time.monotonic()
-            # What is seen counts, too, only as long as nobody else changes the Spark.
+            # A result counts only while no other run changes the Spark.
             require_lease(self, host)
             result = self._execute_module(module_args=dict(args), task_vars=variables)
             require_lease(self, host)
@@ -153,7 +153,7 @@ class Following(ActionBase):
             if os.getppid() != parent:
                 # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
                 raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
-            # Once a run, by whoever waits first: only the worker of two Sparks gets its models from the other.
+            # Once a run, by the first that waits: only a worker gets its models from another Spark.
             if calls == 1 and is_first_to_say(self._task):
                 display.display(f"  {HINT}")
             args.update(result.get("follow") or {})

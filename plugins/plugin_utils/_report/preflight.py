@@ -4,9 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a person reads before anything is deployed: what was looked at, what was found, and what stands in the way.
+"""Write the preflight for the user: what was checked, what was found, and the problems.
 
-For two Sparks what each of them holds stands side by side.
+The values of two Sparks stand side by side.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Findings:
     problems: t.Sequence[str]
     # alone, head or worker
     role: str = "alone"
-    # Of two Sparks: the planned ways through the cable, and what is worth knowing of them.
+    # For several Sparks: the planned rails, and notes about them.
     rails: t.Sequence[Facts] = ()
     notes: t.Sequence[str] = ()
     # Whether a worker has the image already; None if that was not looked at.
@@ -166,7 +166,7 @@ def objection(found: Findings, name: str = "") -> list[str]:
 
 
 def obstacles(host: str, found: Findings) -> list[str]:
-    """Everything that stands in the way; the wrong machine or a broken GPU comes first, since a run ends there."""
+    """Return all problems; the wrong machine or a broken GPU comes first, because a run ends there."""
     return [*objection(found), *(problem.removeprefix(f"{host}: ") for problem in found.problems)]
 
 
@@ -254,7 +254,7 @@ def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
             start, colon, rest = sentence.partition(": ")
             owners = re.split(", | and ", start)
             names, text = (owners, rest) if colon and said.keys() >= set(owners) else ([host], sentence)
-            # What had a name taken off gets it back: it may go on with a word that is another's name.
+            # The removed name is restored, because the rest may begin with another host's name.
             if text == sentence and text.startswith(begins):
                 named.add(text)
             known = whose.setdefault(text, [])
@@ -324,6 +324,6 @@ def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> lis
     if plan:
         lines += ["", *(f"  {line}" if line else "" for line in plan)]
     notes = worth_knowing(hosts)
-    # What stands in the way is the reason with which the run ends, and told there.
+    # The problems are the reason with which the run ends, and are printed there.
     end = [] if all_problems(hosts) else ["", "No problems. Nothing was changed."]
     return [*lines, *[""] * bool(notes), *notes, *end]

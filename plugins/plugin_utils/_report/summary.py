@@ -94,7 +94,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
         )
     elif record["method"] != NONE and acceptance is not None:
         rows.append(("acceptance length", f"{acceptance:.2f} tokens per pass"))
-    # What serves again, or goes on, is not measured again.
+    # An unchanged or restored server is not measured again.
     rows.append(("measured", f"at deployment, {record['deployed_at']}"))
     rows += [("" if number else "overrides", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):

@@ -6,8 +6,8 @@
 
 """Combinations of release, method, model and options that public threads report as bad: the rows of known_issues.yml.
 
-They are warnings and not errors: each was seen by somebody, on some machine, and may be repaired in an image whose tag
-does not say so. The range of releases is what the thread reports, not what may be affected.
+They are warnings, not errors: each was seen on one machine, and may be fixed in an image whose tag does not show it.
+The range of releases is what the thread reports, not what may be affected.
 
 A row, under a name with the thread's number
     path         the option that it is told of; release if left out

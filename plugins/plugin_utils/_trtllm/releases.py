@@ -72,7 +72,7 @@ def _is_unread(version: Version, family: Family) -> bool:
 
 
 def in_words(number: int) -> str:
-    """Return the releases of a family; one that has no last release goes on until the next family begins."""
+    """Return the releases of a family; one without a last release ends where the next family begins."""
     family, *following = FAMILIES[number:]
     if family["last"]:
         return f"{family['first']} to {family['last']}"
@@ -84,7 +84,7 @@ def _families_in_words() -> str:
 
 
 def find_release(text: str, choice: str, report: Report) -> Release | None:
-    """Return a release or image reference with its family; none is an error, one that nobody has read a warning.
+    """Return a release or image reference with its family; none is an error, an unread one a warning.
 
     The choice of a family counts only where the release does not say which one it is.
     """

@@ -8,7 +8,7 @@
 
 A family, named like its file
     extends            another family; what is not said here is as it is there
-    first, last        the first and last release it holds for; without last it goes on until another family begins
+    first, last        the first and last release it holds for; without last it ends where another family begins
     known              the releases it was written for; any other one of the family is a warning
     tags               tags that name no release and move, with the release that stands for each
     draft_model_key    how speculative_config names the draft model

@@ -138,7 +138,7 @@ def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
     before = [node.inspect()["Id"] for node in (head, worker)], head.state["restarts"]
     interfaces = " and ".join(cables.interface(rail=rail) for rail in cables.RAILS)
     told = playbook.fail("start").message
-    assert told.startswith(f"spark-2 does not have 192.168.100.11 and 192.168.101.11 on {interfaces}")
+    assert told.startswith(f"spark-2 no longer has 192.168.100.11 and 192.168.101.11 on {interfaces}")
     assert "'sudo netplan apply'" in told
     # As long as it takes, without a start in vain.
     head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))

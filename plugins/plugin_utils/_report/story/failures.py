@@ -22,7 +22,7 @@ REACHED_BY = (
     "(inventory/hosts.yml, or what -i names)."
 )
 
-# What Ansible says in the place of a result that nobody may see: it is no reason.
+# Ansible's text for a hidden result, which is no reason.
 HIDDEN = "the output has been hidden"
 
 
@@ -51,7 +51,7 @@ def rescue_blocks(task: t.Any) -> frozenset[str]:
 
 
 def is_rescued(failure: Failure, task: t.Any) -> bool:
-    """Whether the host of a failure, which comes to this task now, goes on as if nothing had happened.
+    """Return whether a host that failed before this task continues as if nothing had happened.
 
     It does outside of all blocks that could deal with it, and in the main part of those that are left once one of them
     was left behind.

@@ -20,7 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 
 WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
 COMMAND = "ansible-playbook "
-# Without a terminal, how often somebody is told that a long step goes on.
+# Without a terminal, the interval between lines about a long step.
 NOTE_EVERY_S = 10
 NO_TERMINAL = (WIDTH, 24)
 
@@ -75,7 +75,7 @@ def wrap(text: str, first: str = "", further: str = "", columns: int | None = No
     lines: list[str] = []
     for line in text.splitlines() or [""]:
         own = line[: len(line) - len(line.lstrip())]
-        # What goes on below an item stands below its text.
+        # Continuation lines of an item stand below its text.
         head, rest = (first if not lines else further) + own, further + own + "  " * line.lstrip().startswith("- ")
         words = printable(line).strip()
         if words.startswith(COMMAND):
@@ -164,7 +164,7 @@ class Screen:
         with self._lock:
             self.erase()
             self._print(text, color=color, stderr=stderr)
-            # Whoever reads a pipe wants to see it now.
+            # The reader of a pipe needs it now.
             sys.stdout.flush()
 
     def erase(self) -> None:

@@ -15,7 +15,7 @@ from ansible.playbook.role_include import IncludeRole
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import width, wrap
 
-# They tell nothing that somebody would look for.
+# Their results are of no use to a user.
 SILENT = {
     "gather_facts",
     "set_fact",
@@ -83,7 +83,7 @@ def task_name(task: t.Any) -> str:
 
 
 def changed_by(task: t.Any) -> str:
-    """Return what a task changed, in a word; empty if others report it or nobody needs it."""
+    """Return what a task changed, in a word; empty if other tasks report it, or if it is of no use."""
     name, args = str(task.action).rpartition(".")[2], task.args
     if name == "file":
         return "files" if args.get("state") == "absent" else ""
@@ -192,7 +192,7 @@ class Step:
             if mark != "ok" or seen.words():
                 groups.setdefault((mark, seen.words(mark == "failed")), []).append(host)
         column = min(COLUMN, width() // 2 - 10)
-        # A longer one goes on below.
+        # A longer one continues below.
         *above, name = wrap(name, columns=column)
         lines = []
         for (mark, words), hosts in groups.items():

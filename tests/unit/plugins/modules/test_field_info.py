@@ -31,7 +31,7 @@ def test_a_machine_that_tells_nothing(nowhere: dict[str, str]) -> None:
     assert result["changed"] is False
     rows = {row["id"]: row for row in result["rows"]}
     assert len(rows) == len(result["rows"]) > 35
-    assert rows["memory_loading"]["not_measured"].endswith("ask for that with -e restart=true")
+    assert rows["memory_loading"]["not_measured"].endswith("add -e restart=true to do that")
     assert rows["reboot_ssh"]["not_measured"].endswith("ask for that with -e reboot=true")
     assert rows["reboot_link_tcp"]["not_measured"] == rows["reboot_ssh"]["not_measured"]
     assert rows["docker_version"]["not_measured"] == "the Docker Engine cannot be asked (No such file or directory)"

@@ -233,9 +233,9 @@ def test_a_worker_waits_for_its_head() -> None:
 
 def test_addresses_that_are_gone_are_said() -> None:
     assert lifecycle.start_conditions("a", {RANK: "0"}, PAIR, [HERE], [], {})["problem"] == (
-        "a does not have 192.168.100.10 on enp1s0f1np1 any more, where the others look for it. The "
-        "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
-        "the deployment's own playbook again, which looks at the network."
+        "a no longer has 192.168.100.10 on enp1s0f1np1, so the other Sparks cannot reach it. The "
+        "containers run and wait. Check the cable and run 'sudo netplan apply' there, or run the deployment's "
+        "playbook again."
     )
 
 

@@ -62,7 +62,7 @@ def test_its_address(address: str, published: str, url: str, told: str) -> None:
     found = page(address=address)
     assert (found["published"], found["url"]) == (published, url)
     assert found["lines"][0] == f"spark-1: Open WebUI is at {told}"
-    assert ("Be the first" in found["lines"][1]) is (address not in ("::1", "127.0.0.2"))
+    assert ("Create yours first" in found["lines"][1]) is (address not in ("::1", "127.0.0.2"))
 
 
 def test_what_people_set_counts_over_what_the_page_is_told() -> None:
