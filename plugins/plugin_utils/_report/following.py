@@ -127,8 +127,8 @@ class Following(ActionBase):
                 first = result
                 if result.get("attached"):
                     display.display(f"{name} | this was started before and has gone on; attached to it")
-                if result.get("ended"):
-                    display.display(f"{name} | {result['ended']}")
+                if result.get("stopped_job"):
+                    display.display(f"{name} | {result['stopped_job']}")
             changed = changed or bool(result.get("changed"))
             result.update(changed=changed, attempts=calls)
             if "attached" in first:

@@ -163,6 +163,14 @@ def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
     assert playbook.starts() == 1
 
 
+def test_a_job_that_another_one_replaces_is_named_at_once(playbook: Playbook) -> None:
+    process = playbook.start()
+    playbook.wait_for(process, "spark-1 | ")
+    os.killpg(process.pid, signal.SIGKILL)
+    # With other arguments it is another job.
+    playbook.wait_for(playbook.start(arguments=[str(playbook.gate), "again"]), "spark-1 | another count job")
+
+
 def test_failures_are_sentences(playbook: Playbook) -> None:
     code, output = playbook.run(timeout=0.5)
     assert code == 2

@@ -20,6 +20,8 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import Lease, Lock, LockError
 
+from tests.unit.waiting import until
+
 ALICE = {"run": "a", "owner": "alice@laptop", "activity": "two_sparks.yml"}
 BOB = {"run": "b", "owner": "bob@desk", "activity": "stop.yml"}
 
@@ -312,7 +314,15 @@ LIES = [
 @contextlib.contextmanager
 def lying(answer: bytes) -> t.Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{lock.NAME}")
+
+        def is_bound() -> bool:
+            # The lock of a run that has just released it may still be ending.
+            with contextlib.suppress(OSError):
+                listener.bind(f"\0{lock.NAME}")
+                return True
+            return False
+
+        until(is_bound)
         listener.listen()
 
         def tell() -> None:
