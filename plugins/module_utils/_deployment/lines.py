@@ -12,7 +12,7 @@ import shlex
 import textwrap
 import typing as t
 
-# The most that is read with ease, and what there is where nobody has said how wide the page is.
+# The longest line that is easy to read, and the default if the width is unknown.
 WIDTH = 100
 LEAST = 40
 
@@ -49,7 +49,7 @@ def wrap_text(text: str, first: str = "", later: str = "", columns: int | None =
 
 
 def fit_lines(lines: t.Iterable[str]) -> list[str]:
-    """Lines of which each that is too long goes on below itself, indented."""
+    """Return the lines, each too long one wrapped and indented."""
     result = []
     for line in lines:
         own = line[: len(line) - len(line.lstrip())]

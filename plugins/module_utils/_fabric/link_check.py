@@ -396,7 +396,7 @@ class LinkCheck:
                     connects=False,
                     error=(
                         f"{rail['peer_address']} answers to ping, but not on TCP port {port} from {rail['address']} "
-                        f"({why}), not even that nobody listens there. {self._blocked(rail)}"
+                        f"({why}), not even with a refusal. {self._blocked(rail)}"
                     ),
                 )
         return dataclasses.replace(row, connects=True)

@@ -277,7 +277,7 @@ def management(
         code, output, _error = runner(["ip", "-json", "route", "get", address]) if not scope else (1, "", "")
         ways = [scope] if scope else [str(row.get("dev") or "") for row in rows(output) if code == 0]
         for name in ways:
-            result.setdefault(name, f"the way back to {address}, from where this run reaches the host")
+            result.setdefault(name, f"the route to {address}, from where this run reaches the host")
         for row in address_rows:
             locals_ = [str(info.get("local")) for info in row.get("addr_info") or []]
             if peer[1].partition("%")[0] in locals_:
@@ -294,7 +294,7 @@ def in_use(table: str, own: t.Iterable[str]) -> bool:
     """Whether a connection is open at one of these addresses, by /proc/net/tcp, as a pair has them while it serves."""
     words = {socket.inet_aton(address)[::-1].hex().upper() for address in own}
     table_rows = [line.split()[1:4] for line in table.splitlines()[1:]]
-    # Somebody's login may come through the cable, too, this run's among them.
+    # A user may be logged in through the cable; so may this run.
     users = [
         (here, there)
         for here, there, state in table_rows

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Apply a change of the network, and undo it unless somebody confirms in time that the host is still reachable.
+"""Apply a change of the network, and undo it unless the run confirms in time that the host is still reachable.
 
 The module copies this file to the host, where systemd runs it as a unit of its own: it must outlive the connection that
 the change may cut, and so imports nothing but the standard library.
@@ -23,7 +23,7 @@ import time
 import typing as t
 from pathlib import Path
 
-# The answer to whoever started the change goes out first.
+# The answer to the run that started the change is sent first.
 START_AFTER_S = 1.0
 POLL_S = 0.2
 # The backend sets addresses some time after it was told to.
@@ -58,7 +58,7 @@ def remove(path: Path) -> None:
 
 
 class Change:
-    """One change, from its request; its state file tells everybody how far it is."""
+    """One change, from its request; its state file says how far it is."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -194,7 +194,7 @@ class Change:
             if answer == "undo":
                 return "it was asked to"
             if time.monotonic() > self.state["deadline"]:
-                return f"nobody confirmed within {self.request['timeout']:g} s that this host can still be reached"
+                return f"no confirmation arrived within {self.request['timeout']:g} s that this host is reachable"
             time.sleep(POLL_S)
 
     def keep(self) -> None:

@@ -236,10 +236,10 @@ def model_of(body: bytes) -> str | None:
 def remedy(wrong: t.Sequence[Row]) -> str:
     """Return the fix for rows that are wrong."""
     if any(row.expected[:1] == "4" and row.got[:1] == "2" for row in wrong):
-        return "It lets in what it has to keep out: stop it first, for example with -e speculative_serve_expose=local."
+        return "The proxy accepts requests it must refuse. Stop it, for example with -e speculative_serve_expose=local."
     if any(row.got in ("502", "503", "504") for row in wrong):
-        return "The model server behind it does not answer; diagnose.yml says why."
-    return "See what its log says, with 'docker logs' on the host that it runs on."
+        return "The model server behind the proxy does not answer. Run diagnose.yml for the cause."
+    return "Read the proxy's log with 'docker logs' on its host."
 
 
 def table(rows: t.Sequence[Row]) -> list[str]:

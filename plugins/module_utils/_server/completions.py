@@ -326,7 +326,7 @@ class Client:
     ) -> t.Iterator[http.client.HTTPResponse]:
         """One request; after the given seconds its socket is cut, whatever the other side does.
 
-        A socket's own timeout starts anew with every byte and would let a dripping server hold us for ever.
+        A socket's own timeout starts again with every byte and would let a dripping server hold us for ever.
         """
         if seconds <= 0:
             raise Expired

@@ -38,7 +38,7 @@ class Source(t.NamedTuple):
 
     name: str
     read: bool
-    # Why it could not be read, or what is worth knowing of it.
+    # Why it could not be read, or a note about it.
     detail: str = ""
 
 
@@ -175,7 +175,7 @@ class Gatherer:
             reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
             self.facts.sources.append(Source(name, False, completions.one_line(reason) or type(e).__name__))
         except (AttributeError, KeyError, TypeError, RecursionError) as e:
-            # Half a file, or one of somebody else's, must not cost the rest.
+            # An incomplete or foreign file must not hide the other sources.
             self.facts.sources.append(Source(name, False, f"it is not as expected ({type(e).__name__}: {e})"))
 
     def _text(self, path: str) -> str:

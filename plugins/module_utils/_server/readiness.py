@@ -33,7 +33,7 @@ DEAD_FOR_S = 3.0
 QUIET_S = 60
 
 
-# What a worker's container may take until it lets the head in, also after the worker has started anew.
+# How long a worker's container may take until the head can log in, also after the worker has restarted.
 REFUSED_FOR_S = 90.0
 # How the head's program says that a worker is up, and its container is not.
 REFUSED = "nothing listens at "
@@ -160,19 +160,19 @@ class ReadinessWait:
             return ""
 
     def by_files(self, server: dict[str, t.Any] | None, reason: str = "") -> Observation:
-        """Tell loading, dead and absent apart by the files; the reason is why nobody answers, where that was asked."""
+        """Tell loading, dead and absent apart by the files; the reason is why no server answers, if known."""
         url = self.url
         if server is None and not reason:
             return self.not_yet_started(url, server)
         if server is None:
-            return Observation("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
+            return Observation("absent", f"No server at {url}: {reason}, and no server is being started.")
         state = server.get("state")
         if (server.get("since") or 0) < self.since:
             return self.not_yet_started(url, server)
         if state == "stopped":
-            return Observation("absent", f"The server at {url} is stopped; start it.", server=server)
+            return Observation("absent", f"The server at {url} is stopped. Run start.yml.", server=server)
         if state == TRIAL_FAILED:
-            # The benchmark goes on to the next one, or gives the deployment's own options back.
+            # The benchmark tries the next options, or restores the deployment's own ones.
             return Observation("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
         missing = missing_worker(server)
         if missing:
@@ -200,7 +200,7 @@ class ReadinessWait:
             )
             return Observation("waiting", text, server=server)
         if self.patience and time.time() - (server.get("since") or 0) >= self.patience:
-            text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
+            text = f"{missing} The head keeps waiting and serves when its worker runs. Start the worker."
             return Observation("waiting", text, server=server)
         return Observation("loading", text=load_progress(server, "")[1], server=server)
 

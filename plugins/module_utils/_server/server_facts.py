@@ -145,9 +145,9 @@ def facts_from_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) ->
     if state in ("created", "exited") and slot.get("error"):
         return ServerFacts("dead", not_started(name, str(slot["error"])))
     if state == "created":
-        return ServerFacts("stopped", f"The container {name} was made and never started.")
+        return ServerFacts("stopped", f"The container {name} was created but never started.")
     if state == "paused":
-        return ServerFacts("stopped", f"The container {name} is paused; let it go on with: docker unpause {name}")
+        return ServerFacts("stopped", f"The container {name} is paused. Resume it with: docker unpause {name}")
     if state == "restarting":
         return ServerFacts(
             "dead", f"The container {name} ended with exit code {slot['exit_code']}; Docker starts it again."
@@ -156,8 +156,8 @@ def facts_from_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) ->
         return ServerFacts("dead", f"The kernel killed the container {name} because the memory ran out.")
     said = (facts.state or {}).get("state")
     if said == "stopped" or slot["exit_code"] == 0:
-        # A daemon that is back after it was killed ends what it finds running, and takes that for the wish of a user.
-        by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again."
+        # If dockerd is killed and restarts, it stops the running containers and records that as a manual stop.
+        by = "but not by stop.yml: a user stopped it, or dockerd was killed. Run start.yml to start it again."
         by_whom = f", {by}" if slot.get("restart_policy") == KEPT else "."
         return ServerFacts("stopped", f"The container {name} was stopped{by_whom}")
     code = {"code": slot["exit_code"]}
@@ -252,9 +252,9 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
     if not isinstance(tokens, int) or not isinstance(planned, int) or tokens >= planned // 256 * 256:
         return []
     message = (
-        f"The context is smaller than planned: {tokens:,} of {planned:,} tokens fit into the KV cache, for which the "
-        "engine found too little free GPU memory; what is longer is refused or waits. Page cache and other programs "
-        "count there: start it anew with speculative_serve_drop_caches: true, or set speculative_serve_context to less."
+        f"The context is smaller than planned: {tokens:,} of {planned:,} tokens fit into the KV cache, because the "
+        "engine found too little free GPU memory. Longer requests are refused or wait. Page cache and other programs "
+        "use it. Start again with speculative_serve_drop_caches: true, or set speculative_serve_context to less."
     )
     return [completions.Finding(SMALLER_CONTEXT, message)]
 
@@ -372,8 +372,8 @@ class ServerInspector:
             return self._unhealthy("lists no model on /v1/models; is it trtllm-serve?")
         trial = trial_of(self._facts.state)
         if trial:
-            # Whoever asked would be measured, too.
-            why = f"A benchmark tries {trial}; the deployment's own options come back when it ends."
+            # The benchmark would measure a probe along with its own requests.
+            why = f"A benchmark tries {trial}; the deployment's own options apply again when it ends."
             return ServerFacts("trial", why, self._client.version())
         return ServerFacts("ready", version=self._client.version())
 

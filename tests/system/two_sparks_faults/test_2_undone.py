@@ -48,4 +48,4 @@ def test_a_controller_that_is_killed_in_the_middle_of_the_change(pair: Pair, tmp
         while pair.stages() != ["undone", "undone"]:
             assert time.monotonic() < deadline, pair.worker.read_file(STATUS)
             time.sleep(0.5)
-    assert "nobody confirmed within 40 s" in pair.worker.read_file(STATUS)
+    assert "no confirmation arrived within 40 s" in pair.worker.read_file(STATUS)

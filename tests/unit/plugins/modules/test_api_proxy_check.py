@@ -92,7 +92,7 @@ def test_the_bare_server_is_found_out(server: Server, check: Run) -> None:
     assert result["failed"] is True
     assert "GET /v1/models without a key: 200 instead of 401" in result["msg"]
     assert "POST /update_weights with a key: 200 instead of 403" in result["msg"]
-    assert "stop it first" in result["msg"]
+    assert "Stop it, for example" in result["msg"]
 
 
 def test_a_stream_in_one_piece_is_found_out(proxy: Proxy, server: Server, check: Run) -> None:
@@ -106,7 +106,7 @@ def test_a_stream_that_is_cut_is_found_out(proxy: Proxy, server: Server, check: 
     result = check(url=proxy.url, api_key=proxy.key("default"))
     # A machine that is late hears two of them as one.
     assert re.search(r"[2-5] pieces, without an end", result["msg"])
-    assert "stop it first" not in result["msg"]
+    assert "Stop it, for example" not in result["msg"]
     assert "docker logs" in result["msg"]
 
 
@@ -134,7 +134,7 @@ def test_a_model_server_that_is_down(proxy: Proxy, server: Server, check: Run) -
     server.close()
     result = check(url=proxy.url, api_key=proxy.key("default"))
     assert "GET /health without a key: 502 instead of 200" in result["msg"]
-    assert "diagnose.yml says why" in result["msg"]
+    assert "Run diagnose.yml for the cause" in result["msg"]
 
 
 def test_what_cannot_be_asked(proxy: Proxy, check: Run, tmp_path: Path) -> None:

@@ -214,15 +214,14 @@ def test_absent(container: Container, probe: Probe) -> None:
     assert (result["state"], result["failed"]) == ("absent", True)
     port = container.url.rpartition(":")[2]
     assert result["msg"] == (
-        f"No server at {container.url}: nothing listens on 127.0.0.1 port {port},"
-        " and nothing says that one is being started."
+        f"No server at {container.url}: nothing listens on 127.0.0.1 port {port}, and no server is being started."
     )
 
 
 def test_stopped(container: Container, probe: Probe) -> None:
     container.says("stopped", last_exit=exited())
     result = probe(**container.args)
-    assert (result["state"], result["error"]) == ("absent", f"The server at {container.url} is stopped; start it.")
+    assert (result["state"], result["error"]) == ("absent", f"The server at {container.url} is stopped. Run start.yml.")
 
 
 def test_loading(container: Container, probe: Probe) -> None:
@@ -314,8 +313,8 @@ def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe,
     assert (result["state"], result["finished"]) == ("waiting", True)
     assert result["msg"] == result["error"]
     assert result["error"] == (
-        "The worker has not come up: nothing listens at 10.0.0.2. The head goes on waiting, and serves when its worker"
-        " is there: start that, too."
+        "The worker has not come up: nothing listens at 10.0.0.2. The head keeps waiting and serves when its worker"
+        " runs. Start the worker."
     )
     # Another start is another wait.
     assert probe(worker_timeout=10, started_after=clock.time() - 1, **container.args)["state"] == "loading"

@@ -462,7 +462,9 @@ def test_a_trial_is_neither_asked_nor_taken_for_the_deployment(serving: Spark, l
     serving.says("running", trial=TRIAL)
     result = look()
     assert (result["state"], result["version"]) == ("trial", "1.3.0rc12")
-    assert result["reason"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    assert (
+        result["reason"] == "A benchmark tries draft length 3; the deployment's own options apply again when it ends."
+    )
     assert server.requests == []
     assert (result["tokens_per_second"], result["measured"]) == (40.0, "deployed")
     assert result["lines"][0] == ("spark-1 is running a benchmark of target with EAGLE-3, draft length 5")
@@ -531,7 +533,7 @@ CARD_LATE = 'error gathering device information while adding custom device "/dev
     ("status", "details", "said", "state", "why"),
     [
         ("exited", {}, "stopped", "stopped", "The container dgx-spark-speculative was stopped."),
-        ("created", {}, "running", "stopped", "The container dgx-spark-speculative was made and never started."),
+        ("created", {}, "running", "stopped", "The container dgx-spark-speculative was created but never started."),
         ("paused", {}, "running", "stopped", "docker unpause dgx-spark-speculative"),
         ("restarting", {"ExitCode": 3}, "running", "dead", "ended with exit code 3; Docker starts it again."),
         ("exited", {"OOMKilled": True, "ExitCode": 137}, "running", "dead", "because the memory ran out."),
@@ -563,7 +565,7 @@ def test_stopped_by_another_hand(silent: Spark, look: Look) -> None:
     silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "unless-stopped"}}
     silent.says("stopped")
     assert look()["state"] == "stopped"
-    assert "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts" in look()["reason"]
+    assert "but not by stop.yml: a user stopped it, or dockerd was killed. Run start.yml" in look()["reason"]
 
 
 def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:

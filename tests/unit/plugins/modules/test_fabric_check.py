@@ -257,8 +257,8 @@ def test_a_firewall_that_lets_only_ping_in(cable: Cable, why: str) -> None:
     first, second = cable.proof().check()
     assert (first.left_by_interface, first.connects, second.connects) == (True, False, True)
     assert first.error == (
-        f"192.168.100.11 answers to ping, but not on TCP port 2233 from 192.168.100.10 ({why}), not even that nobody "
-        "listens there. A firewall on either Spark drops it: allow what arrives on enp1s0f1np1 of spark-2 from "
+        f"192.168.100.11 answers to ping, but not on TCP port 2233 from 192.168.100.10 ({why}), not even with "
+        "a refusal. A firewall on either Spark drops it: allow what arrives on enp1s0f1np1 of spark-2 from "
         "192.168.100.0/24 (for example 'sudo ufw allow in on enp1s0f1np1 from 192.168.100.0/24')."
     )
 

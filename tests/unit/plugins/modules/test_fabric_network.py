@@ -189,14 +189,14 @@ def test_try_confirm_and_a_second_run(host: Host) -> None:
 def test_what_nobody_confirms_undoes_itself(host: Host) -> None:
     tried = host.call("present", document=document(), timeout=1)
     found = host.until("undone")
-    assert "nobody confirmed within 1 s" in found["reason"]
+    assert "no confirmation arrived within 1 s" in found["reason"]
     assert host.net == {"addresses": [], "mtu": 1500}
     assert not host.trial.exists()
     assert not host.file.exists()
     late = host.call("confirmed", change=tried["change"])
     assert late["failed"]
     assert late["refused"]
-    assert "nobody confirmed within 1 s" in late["msg"]
+    assert "no confirmation arrived within 1 s" in late["msg"]
 
 
 def test_a_killed_program_is_taken_for_gone(host: Host) -> None:

@@ -287,7 +287,7 @@ def test_the_ways_to_the_host(tmp_path: Path, programs: Programs) -> None:
     ]
     found = look(tmp_path, programs, SSH_CONNECTION="192.0.2.9 40000 192.0.2.30 22")["management"]
     assert found == [
-        {"interface": "enP7s7", "why": "the way back to 192.0.2.9, from where this run reaches the host"},
+        {"interface": "enP7s7", "why": "the route to 192.0.2.9, from where this run reaches the host"},
         {"interface": "wlP9s9", "why": "the address 192.0.2.30, at which this run reaches the host"},
     ]
     assert look(tmp_path, programs)["management"] == [{"interface": "enP7s7", "why": "the default route"}]

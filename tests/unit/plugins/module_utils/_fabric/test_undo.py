@@ -110,7 +110,7 @@ def test_what_nobody_confirms_is_undone(tmp_path: Path, confirmed_other: bool) -
     host.act()
     found = state(directory)
     assert found["state"] == "undone"
-    assert found["error"] == "nobody confirmed within 0.3 s that this host can still be reached"
+    assert found["error"] == "no confirmation arrived within 0.3 s that this host is reachable"
     assert (host.has, list((tmp_path / "trial").iterdir()), list((tmp_path / "etc").iterdir())) == ([], [], [])
     assert host.commands.count("netplan apply") == 2
     assert f"ip link set dev {NAME} mtu 1500" in host.commands

@@ -929,10 +929,10 @@ def test_of_two_cables_the_one_that_is_ours_is_changed(pair: Pair) -> None:
 
 def test_the_way_to_the_host_is_not_configured(pair: Pair) -> None:
     pair.hosts[WORKER]["management"].append(
-        {"interface": P1, "why": "the way back to 192.0.2.1, from where this run reaches the host"}
+        {"interface": P1, "why": "the route to 192.0.2.1, from where this run reaches the host"}
     )
     assert pair.refusal() == (
-        "spark-2: enP2p1s0f1np1 carries the way back to 192.0.2.1, from where this run reaches the host, so it is not "
+        "spark-2: enP2p1s0f1np1 carries the route to 192.0.2.1, from where this run reaches the host, so it is not "
         "configured. Reach the host by another interface, or set the addresses yourself and set spark_network_mode "
         "to adopt."
     )

@@ -161,7 +161,7 @@ def test_jobs_and_an_open_address() -> None:
 
 
 def test_a_benchmark_that_has_the_server() -> None:
-    why = "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    why = "A benchmark tries draft length 3; the deployment's own options apply again when it ends."
     job = Job("benchmark", 41.6, "draft length 3 (4 of 5): prompt 7 of 45")
     lines = render("spark-1", dataclasses.replace(SERVING, state="trial", reason=why, measured="deployed", jobs=[job]))
     assert row(lines, "state").startswith("trial, up 3 days 3 h")
