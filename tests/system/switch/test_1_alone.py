@@ -92,7 +92,7 @@ def test_cut_off(
 
 
 def test_docker_restarted_in_between(spark: Spark, deployed: Deployed, tmp_path: Path) -> None:
-    with spark.gpu(seconds_per_gb=1.5):
+    with spark.gpu(seconds_per_gb=0.5):
         run = replacing(tmp_path)
         run.wait_for(lambda: loads(spark))
         spark.exec(["systemctl", "restart", "docker"])
