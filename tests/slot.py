@@ -27,5 +27,7 @@ def has_standby(spark: Spark) -> bool:
 
 
 def loads(spark: Spark) -> bool:
-    """Whether the other one is on its way."""
-    return containers(spark).get(SLOT, (False, ""))[0] and has_standby(spark)
+    """Whether the new server is starting, with the previous container on standby."""
+    # Of one moment: between two looks the previous container gets its other name.
+    found = containers(spark)
+    return found.get(SLOT, (False, ""))[0] and found.get(f"{SLOT}-standby", (True, ""))[0] is False
