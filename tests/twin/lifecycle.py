@@ -233,7 +233,8 @@ def build_all(system: str) -> None:
 def remove_outdated() -> None:
     """Remove what a build has left without a name, or a checkout that is gone; what another twin still runs stays."""
     with alone(BUILD_LOCK):
-        engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+        # Docker refuses a second prune at once, such as that of another clone.
+        engine.attempt("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
         owned = ("--filter", "dangling=false", "--filter", f"label={images.OWNER}")
         for tag in engine.docker("image", "ls", *owned, "--format", "{{.Repository}}:{{.Tag}}").split():
             if not pathlib.Path(engine.image_label(tag, images.OWNER) or CACHE).exists():
