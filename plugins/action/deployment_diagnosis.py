@@ -14,6 +14,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines
 
 display = Display()
 
@@ -57,7 +58,7 @@ class ActionModule(ActionBase):
         except AnsibleError:
             result = {}
         if result.get("verdict") == "problem":
-            display.display("\n" + "\n".join(result["lines"]) + "\n")
+            display.display("\n" + "\n".join(fit_lines(result["lines"])) + "\n")
         return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
 
     def _fetch_bundle(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:

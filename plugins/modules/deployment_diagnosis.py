@@ -156,7 +156,7 @@ findings:
       severity: cause
 lines:
   description:
-    - The few lines that matter, for people.
+    - The report for people, one line for the verdict and for each row.
   returned: success
   type: list
   elements: str

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 import typing as t
@@ -15,6 +16,8 @@ import typing as t
 # The longest line that is easy to read, and the default if the width is unknown.
 WIDTH = 100
 LEAST = 40
+# A label of a table with two columns: at most three words, and two spaces or more.
+LABEL = re.compile(r" *\S+(?: \S+){0,2} {2,}(?=\S)")
 
 
 class Page:
@@ -49,11 +52,16 @@ def wrap_text(text: str, first: str = "", later: str = "", columns: int | None =
 
 
 def fit_lines(lines: t.Iterable[str]) -> list[str]:
-    """Return the lines, each too long one wrapped and indented."""
+    """Return the lines, each too long one wrapped: below its text if a label and two spaces precede it."""
     result = []
     for line in lines:
-        own = line[: len(line) - len(line.lstrip())]
-        result += [line] if len(line) <= width() else wrap_text(line, own, f"{own}  ")
+        if len(line) <= width():
+            result.append(line)
+        elif label := LABEL.match(line):
+            result += wrap_text(line[label.end() :], label[0], " " * label.end())
+        else:
+            own = line[: len(line) - len(line.lstrip())]
+            result += wrap_text(line, own, f"{own}  ")
     return result
 
 

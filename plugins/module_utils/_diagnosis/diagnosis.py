@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
@@ -358,8 +358,9 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
 
 
 def row_of_text(name: str, text: str) -> list[str]:
-    """Return a name and its text in two columns; nothing without a text."""
-    return wrap_text(text, f"  {name:<{COLUMN}}", " " * (2 + COLUMN))
+    """Return a name and its text in two columns, as one line; nothing without a text."""
+    text = " ".join(text.split())
+    return [f"  {name:<{COLUMN}}{text}"] if text else []
 
 
 def describe(finding: Finding) -> list[str]:

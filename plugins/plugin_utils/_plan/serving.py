@@ -47,7 +47,7 @@ def merged_values(args: Mapping) -> dict[str, t.Any]:
     try:
         return values.merge(args["recipe"], args["given"], choice, from_head(args["models"]), before)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
+        raise sizes.PlanError(f"The inputs do not fit together: {error}.") from None
 
 
 def request(served: Mapping, options: Mapping, sparks: int) -> Request:

@@ -10,6 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import diagnosis, evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Source
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts
@@ -170,7 +171,10 @@ def test_lines_are_short_and_say_what_could_not_be_read() -> None:
     changes = {**FAILED, "server_log": f"CUDA out of memory {'x ' * 300}{END}", "sources": [source]}
     judged = diagnosis.diagnose(dataclasses.replace(WELL, **changes), "spark-1")
     assert judged.lines[0] == "spark-1: problem found"
-    assert max(map(len, judged.lines)) <= 100
+    printed = fit_lines(judged.lines)
+    assert max(map(len, printed)) <= 100
+    # Each text stays in its column.
+    assert all(line[:2] == "  " and (line[2] != " " or line[:14].isspace()) for line in printed[1:])
     assert len(judged.lines) < 25
     assert any("not checked kernel log (dmesg: read" in line for line in judged.lines)
     assert f"  more        {diagnosis.PAGE}#memory_cuda" in judged.lines

@@ -202,7 +202,7 @@ def test_the_memory_guard_is_told_its_limits_and_what_the_server_takes() -> None
     "given", [{"draft_length": "many"}, {"draft_length": 10**400, "break_even": {"draft_cost": 0.1}}]
 )
 def test_what_is_not_clear_is_said(given: dict[str, t.Any]) -> None:
-    with pytest.raises(PlanError, match="What is to be served is not clear: "):
+    with pytest.raises(PlanError, match="The inputs do not fit together: "):
         made(given)
 
 
