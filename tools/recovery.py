@@ -42,7 +42,7 @@ CLASSES: t.Final[dict[str, tuple[str, ...]]] = {
         "two controllers",
     ),
     "Files are edited or deleted": ("files edited", "files deleted", "weights deleted"),
-    "Something else fails": ("containerd killed", "memory taken", "disk full", "internet fails", "clock stepped"),
+    "Other faults": ("containerd killed", "memory taken", "disk full", "internet fails", "clock stepped"),
 }
 # Minutes on a Spark: which of two sums is the longer one does not depend on them.
 ROUGHLY = Inputs(load_s=600, boot_s=60, patience_s=60)

@@ -65,10 +65,10 @@ WORDS = {
     "lease": f"{LEASE_S} s",
     "watchdog": "6 min",
     "peer": "60 s",
-    "patience": "last waiting client gives up",
+    "patience": "patience",
 }
 
-NOBODY, START, SAME = "none", "run `start.yml`", "run the same playbook"
+NOBODY, START, SAME = "none", "run `start.yml`", "run the deployment's playbook"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ PROMISES: t.Final[dict[str, Promise]] = {
         breaks=True,
     ),
     "engine hangs": Promise(
-        "the engine hangs although its port answers, and clients give up and retry",
+        "the engine hangs, its port still answers, and clients give up and retry",
         ("patience", "watchdog", "delay", "load"),
         ends_engine=True,
         breaks=True,
@@ -130,7 +130,7 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "stopped and started": Promise("a user runs `stop.yml`", ("load",), START, breaks=True),
     "memory taken": Promise("another container takes 8 GB of GPU memory"),
     "disk full": Promise("the server cannot write to its disk"),
-    "internet fails": Promise("Hub and registry return errors while the same playbook runs"),
+    "internet fails": Promise("Hub and registry return errors while the deployment's playbook runs"),
     "clock stepped": Promise("the clock is three hours ahead during a run", sparks=(1,)),
     "files edited": Promise("a user edits the deployment's files", leaves=("generation",)),
     "files deleted": Promise("a user deletes the record and a file of the deployment", by=SAME),
