@@ -46,7 +46,7 @@ def log(lines: t.Iterable[KernelLine]) -> str:
 def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Return the files of the archive before redaction."""
     info = {name: value for name, value in evidence.docker_info.items() if name not in PRIVATE_INFO}
-    # A record holds the text of the files again, which stand in the archive by themselves.
+    # The archive has these files separately.
     record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
     # Labels of other users' containers stay private.
     containers = [{name: container.get(name) for name in CONTAINER_FACTS} for container in evidence.containers]
@@ -96,7 +96,7 @@ def archive(texts: t.Mapping[str, str], secrets: Secrets) -> bytes:
 def write(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, in one step."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes it with mode 0600.
+    # mkstemp creates it with mode 0600.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -117,7 +117,7 @@ def host_names() -> tuple[str, ...]:
 def make(
     path: Path, evidence: Evidence, diagnosis: Diagnosis, cache: Path, home: Path, hosts: t.Sequence[str] = ()
 ) -> None:
-    """Gather, redact and write."""
+    """Write the redacted evidence and its diagnosis to an archive."""
     judged = {
         "verdict": diagnosis.verdict,
         "findings": [finding.as_result() for finding in diagnosis.findings],

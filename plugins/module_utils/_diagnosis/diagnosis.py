@@ -45,7 +45,7 @@ COLUMN = 12
 LONGEST = 400
 MOST_CAUSES = 3
 SHOWN_LINES = 8
-# How far back the kernel log matters if there is no container.
+# Without a container, only the last hour of the kernel log counts.
 KERNEL_WINDOW_S = 3600.0
 FAILURE = "message"
 # A failure that no row recognises; every row has an anchor on the generated page.
@@ -230,9 +230,9 @@ class Diagnoser:
     def _state(self) -> None:
         state = self._evidence.state or {}
         last_exit = state.get("last_exit")
-        said = [state.get("reason"), last_exit.get("reason") if isinstance(last_exit, dict) else None]
+        reasons = [state.get("reason"), last_exit.get("reason") if isinstance(last_exit, dict) else None]
         if self._evidence.said not in PAST:
-            self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER})
+            self._rows("\n".join(str(text) for text in reasons if text), "state.json", {RECORD, DOCKER})
 
 
 def matching_line(text: str, row: KnownProblem) -> str:
@@ -242,7 +242,7 @@ def matching_line(text: str, row: KnownProblem) -> str:
 
 
 def clear_causes(findings: t.Sequence[Finding]) -> None:
-    """Of a server that generates, nothing is the cause of a failure."""
+    """Lower the severities if the server generates text, because then nothing is the cause of a failure."""
     for finding in findings:
         if finding.severity == CAUSE or (finding.severity == HINT and finding.where == "kernel log"):
             finding.severity = WARNING
@@ -285,7 +285,7 @@ def promote(findings: t.Sequence[Finding], failure: str) -> None:
         if finding.severity == HINT and not finding.consequence and not finding.row.context
     ]
     if failure:
-        # A run that failed has perhaps not come so far as to make the container.
+        # The run may have failed before it created the container.
         hints = [hint for hint in hints if hint.id != "container_missing"]
     if hints:
         min(hints, key=lambda finding: finding.order).severity = CAUSE
@@ -338,7 +338,7 @@ def unknown_finding(unexplained: t.Sequence[tuple[str, str]], tail: t.Sequence[s
 
 
 def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
-    """Judge the evidence."""
+    """Return the diagnosis of the evidence."""
     search = Diagnoser(evidence)
     findings = search.search()
     if evidence.serves and not evidence.failure:
@@ -346,7 +346,7 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
     else:
         order_by_root_cause(findings)
         # An unrecognised error is not explained by a common side effect.
-        if is_broken(evidence, findings) and not [one for one in search.unexplained if one[0] != FAILURE]:
+        if is_broken(evidence, findings) and not [where for where, _line in search.unexplained if where != FAILURE]:
             promote(findings, evidence.failure)
     rank = {CAUSE: 0, WARNING: 1, HINT: 2, INFORMATION: 3}
     findings.sort(key=lambda finding: (rank[finding.severity], finding.order))

@@ -56,12 +56,12 @@ ENGINE_TIMEOUT_S = 15.0
 ASK_DEADLINE_S = 20.0
 _DMESG = re.compile(r"^(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)$")
 _JOURNAL = re.compile(r"^(\d{9,}\.\d+) \S+ (?:kernel|systemd-oomd\[\d+\]): (.*)$")
-# When GDM suspends an idle machine: a line of its greeter's settings.
+# The setting of GDM's greeter that prevents the suspend of an idle machine.
 _STAYS_AWAKE = re.compile(r"^\s*sleep-inactive-ac-type\s*=\s*'nothing'", re.MULTILINE)
 
 
 class KernelLine(t.NamedTuple):
-    """A line of the kernel's log, with its Unix time where that is known."""
+    """A line of the kernel's log, with its Unix time if known."""
 
     at: float | None
     text: str
@@ -69,10 +69,10 @@ class KernelLine(t.NamedTuple):
 
 @dataclasses.dataclass
 class Evidence(DeploymentFacts):
-    """All that is judged. Empty or None: there is none, or it could not be read."""
+    """All evidence of a diagnosis. Empty or None: it does not exist, or could not be read."""
 
     failure: str = ""
-    # Where the container has its files from.
+    # The generation that the container mounts.
     mounted: Path | None = None
     containers: list[Facts] = dataclasses.field(default_factory=list)
     gpu_processes: list[Facts] = dataclasses.field(default_factory=list)
@@ -80,21 +80,21 @@ class Evidence(DeploymentFacts):
     failed_log: str = ""
     failed_log_path: Path | None = None
     failed_log_at: float | None = None
-    # What the memory guard has written down, and what that of a container did which did not end in order.
+    # Log of the memory guard, and that of an earlier container that did not end properly.
     memory_log: str = ""
     memory_before: str = ""
     recorded: tuple[str, ...] = ()
     job_logs: dict[str, str] = dataclasses.field(default_factory=dict)
     kernel: list[KernelLine] = dataclasses.field(default_factory=list)
-    # What systemd-oomd says, which kills a container without Docker's knowing why.
+    # Log of systemd-oomd. If it kills a container, Docker does not know the reason.
     oomd: list[KernelLine] = dataclasses.field(default_factory=list)
     may_sleep: str = ""
     kernel_release: str = ""
     gpu_error: str = ""
     gpu_driver: str = ""
-    # Whether DGX OS removes the NIC if there is no cable, and whether it has.
+    # The state of the NIC's hotplug handling.
     hotplug: Facts = dataclasses.field(default_factory=dict)
-    # What its cable has carried since the Spark was started.
+    # Bandwidth measured on the cable since the Spark was started.
     measured: list[Facts] = dataclasses.field(default_factory=list)
     name_servers: list[str] | None = None
     default_route: bool | None = None
@@ -106,7 +106,7 @@ class Evidence(DeploymentFacts):
 
     @property
     def said(self) -> str:
-        """Return what the container's first program says the server does; what an earlier one said does not count."""
+        """Return the state that the supervisor has written; empty if it is from an earlier start of the container."""
         since, started = (self.state or {}).get("since"), self.started
         if self.running and started and isinstance(since, (int, float)) and since < int(started):
             return ""
@@ -114,7 +114,7 @@ class Evidence(DeploymentFacts):
 
     @property
     def serves(self) -> bool:
-        """Return whether it was seen to generate just now; of a worker, whether its rank runs."""
+        """Return whether the probe got generated text. For a worker, return whether its rank runs."""
         if self.rank:
             return self.running and self.said == pairs.RANK_RUNS
         return (
@@ -126,7 +126,7 @@ class Evidence(DeploymentFacts):
 
 
 class LoggingEngine(Engine):
-    """An Engine that can also be asked for a container's output."""
+    """Client of the Docker Engine that can also read a container's output."""
 
     def logs(self, name: str, lines: int) -> str:
         """Return the end of a container's output (stdout and stderr)."""
@@ -139,13 +139,13 @@ class LoggingEngine(Engine):
 
 
 def demultiplex(stream: bytes) -> bytes:
-    """Join the output. The Engine puts eight bytes before each piece: stream number, three zeros, length."""
+    """Join the output. Each piece has a header of eight bytes: stream number, three zeros, length."""
     pieces = []
     at = 0
     while at + 8 <= len(stream):
         number, zeros, length = struct.unpack(">B3sI", stream[at : at + 8])
         if number > 2 or zeros != b"\0\0\0":
-            # A container with a terminal has no such frames.
+            # A container with a terminal has no such headers.
             return stream
         pieces.append(stream[at + 8 : at + 8 + length])
         at += 8 + length
@@ -190,7 +190,7 @@ def parse_kernel(text: str, boot_time: float | None) -> list[KernelLine]:
 
 
 def may_sleep(root: Path) -> str:
-    """Return what can put this machine to sleep; empty if its login screen does not, or if sleep is masked."""
+    """Return why this machine may suspend; empty if its login screen does not do it, or if sleep is masked."""
     try:
         greeter = (root / "etc/systemd/system/display-manager.service").readlink().name
     except OSError:
@@ -225,15 +225,14 @@ def parse_name_servers(text: str) -> list[str]:
 
 
 def address_of(evidence: Evidence) -> str:
-    """Where the server listens, by its container or its record."""
+    """Return the URL of the server, from its container or its record. A worker has none."""
     if evidence.rank:
-        # The head has the port.
         return ""
     return str(evidence.labels.get(f"{records.LABEL}url") or (evidence.record or {}).get("url") or "")
 
 
 class EvidenceGatherer(Gatherer):
-    """Looks at all that may be the cause."""
+    """Gatherer of the evidence."""
 
     facts: Evidence
     _engine: LoggingEngine
@@ -277,8 +276,8 @@ class EvidenceGatherer(Gatherer):
         evidence, detail = self.facts, super()._docker()
         if evidence.docker == "usable":
             listed = [
-                docker.brief_container(one, self._engine.container(one["Id"]))
-                for one in self._engine.get("/containers/json")
+                docker.brief_container(row, self._engine.container(row["Id"]))
+                for row in self._engine.get("/containers/json")
             ]
             evidence.containers, evidence.gpu_processes = usage.holdings(self._machine, listed, ask_gpu_processes())
         return detail
@@ -334,10 +333,10 @@ class EvidenceGatherer(Gatherer):
     def _files(self) -> str | None:
         if self.facts.directory is None or self.facts.mounted is None:
             return "there is no deployment"
-        # Only the head of two Sparks starts anything.
+        # A worker has no serve.sh: only the head starts the server.
         for name in ("options.yml",) if self.facts.rank else ("options.yml", "serve.sh"):
             self.facts.files[name] = (self.facts.mounted / name).read_text(encoding="utf-8", errors="replace")
-        # What a server looked like that the container's main process ended.
+        # State of a server that the watchdog or the supervisor has ended.
         for name in ("stalled.log", "peer-lost.log"):
             kept = tail(self.facts.directory / "state" / name)
             if kept:
@@ -414,13 +413,13 @@ class EvidenceGatherer(Gatherer):
 
 
 def newest_files(state_directory: Path) -> Path | None:
-    """Return the files of a deployment that were written or recorded last, if no container tells which ones count."""
+    """Return the generation that was written or recorded last. Without a container, this is the best guess."""
     result = state_directory.glob(f"*/{records.GENERATIONS}/*/options.yml")
     times = {path.parent: path.stat().st_mtime for path in result}
     for path in state_directory.glob("*/record.json"):
         labels = ((records.read_record(path) or {}).get("container") or {}).get("labels") or {}
         files = records.files_directory(path.parent, labels)
-        # A generation that is found again is not written again.
+        # An existing generation is reused, not written again.
         if files in times:
             times[files] = max(times[files], path.stat().st_mtime)
     return max(times, key=lambda files: times[files], default=None)

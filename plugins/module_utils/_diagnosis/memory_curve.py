@@ -17,20 +17,20 @@ import typing as t
 Line = dict[str, t.Any]
 
 GIB = 2**30
-# As files/server/guard.py has them: a fall that counts, and over which time.
+# As in files/server/guard.py: the size of a fall that counts, and its duration.
 STEEP = GIB // 2
 FALL_S = 2.0
-# So much may be missing at the end: lines are written that often.
+# Lines are written this often, so the last ones may be missing.
 WRITE_EVERY_S = 2.0
-# What is said of the end of an engine that ended in order, or was ended.
+# Events of an engine that ended by itself, or was stopped.
 ENDED = ("ended", "stopped")
 SIGNALS = ("SIGTERM", "SIGKILL")
-# So many seconds of a curve are shown.
+# Seconds of a curve that are shown.
 SHOWN_S = 12
 
 
 def parse(text: str) -> list[Line]:
-    """All lines that can be read."""
+    """Return the valid lines."""
     lines: list[Line] = []
     for raw in text.splitlines():
         try:
@@ -43,29 +43,29 @@ def parse(text: str) -> list[Line]:
 
 
 def last_run(lines: t.Sequence[Line]) -> list[Line]:
-    """Return the lines of the last server, from its start on if they are present."""
+    """Return the lines of the last server, from its start if that is in the log."""
     starts = [number for number, line in enumerate(lines) if line.get("event") == "loading"]
     return list(lines[starts[-1] if starts else 0 :])
 
 
 def samples(lines: t.Iterable[Line]) -> list[tuple[float, int]]:
-    """When, and the bytes that were available."""
+    """Return times with the available bytes."""
     return [(line["at"], line["available"]) for line in lines if isinstance(line.get("available"), int)]
 
 
 def fall(curve: t.Sequence[tuple[float, int]]) -> tuple[int, int, float]:
-    """Return from and to how many bytes memory fell at the end, and in how many seconds."""
+    """Return highest and lowest available bytes of the fall at the end, and its seconds."""
     end, low = curve[-1]
-    begin, level = max((one for one in curve if one[0] <= end - FALL_S), default=curve[0])
+    begin, level = max((point for point in curve if point[0] <= end - FALL_S), default=curve[0])
     rate = max(float(STEEP), (level - low) / FALL_S)
     for at, above in reversed(curve):
         if at <= begin - FALL_S:
             if above - level < rate / 2 * (begin - at):
                 break
             begin, level = at, above
-    steep = [one for one in curve if one[0] >= begin - FALL_S]
+    steep = [point for point in curve if point[0] >= begin - FALL_S]
     top = max(above for _at, above in steep)
-    # It may have been up there for long.
+    # The memory may have been at the top for long, so the fall begins at the last high point.
     began = max(at for at, above in steep if above >= top - (top - low) // 32)
     return top, low, end - began
 
@@ -111,8 +111,8 @@ def froze(text: str, boot_time: float | None, context: t.Any) -> str | None:
         return None
     phase = "while serving" if "ready" in events else "while loading"
     tried = "the memory guard was too late" if set(SIGNALS) & set(events) else ""
-    said = (f"frozen {phase}: {describe_fall(curve)}", tried, describe_curve(curve), describe_plan(lines, context))
-    return "; ".join(one for one in said if one)
+    parts = (f"frozen {phase}: {describe_fall(curve)}", tried, describe_curve(curve), describe_plan(lines, context))
+    return "; ".join(part for part in parts if part)
 
 
 def guarded(reason: str, text: str, context: t.Any) -> str:
@@ -121,5 +121,5 @@ def guarded(reason: str, text: str, context: t.Any) -> str:
     acts = [number for number, line in enumerate(lines) if line.get("event") in SIGNALS]
     run = last_run(lines[: acts[-1] + 1]) if acts else []
     curve = samples(run)
-    said = (reason, describe_curve(curve) if curve else "", describe_plan(run, context))
-    return "; ".join(one for one in said if one)
+    parts = (reason, describe_curve(curve) if curve else "", describe_plan(run, context))
+    return "; ".join(part for part in parts if part)

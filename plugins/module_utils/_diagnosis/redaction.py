@@ -19,22 +19,22 @@ from pathlib import Path
 from urllib.parse import quote
 
 MASK = "<masked>"
-# Variables whose values say nothing about a person or a machine; all others are masked.
+# Variables whose values do not identify a person or a machine. All others are masked.
 HARMLESS = re.compile(
     r"^(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
     r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|OMPI_\w*|OPAL_\w*|TLLM_\w*|TRTLLM_\w*|TRT_LLM_\w*|TRT_VERSION|TRITON_\w*"
     r"|TORCH\w*|PYTORCH_\w*|FLASHINFER_\w*|TIKTOKEN_\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|HF_MODULES_CACHE"
     r"|HF_TOKEN_PATH|TRANSFORMERS_\w*|TOKENIZERS_PARALLELISM|NVIDIA_\w+|NV_\w+|DGX_SPARK_\w+|DISABLE_\w+)$"
 )
-# Shorter than this, a secret would be found in the middle of innocent words.
+# A shorter secret could match a part of ordinary words.
 _LEAST_SECRET = 6
-# How the name of a secret ends, whatever stands before it. Only tokens that give access: eos_token does not.
+# Ends of names of secrets. Only tokens that give access count: eos_token does not match.
 _SECRET_END = (
     r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account|hmac)[_-]?key"
     r"|(?:hf|hub|face|access|api|auth|identity|refresh|id|session|security|bearer|user|registry|ngc|hugging)[_-]?token"
     r"|(?-i:_TOKEN|_PASS|TOKEN|PASS)|(?<![\w-])auth)"
 )
-# Names are short: the bound keeps a log of one endless word from taking hours.
+# The limit on the name's length keeps the search in a very long word fast.
 _NAMED = rf"(?i:(?<![\w-])-{{0,2}}[\w-]{{0,60}}?{_SECRET_END})(?:\\?[\"'])?\s*[=:]\s*"
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -45,7 +45,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "<private key>",
     ),
-    # The end of one whose beginning was cut off.
+    # The end of a key whose beginning was cut off.
     (re.compile(r"\A[A-Za-z0-9+/=\s]*-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"), "<private key>"),
     (re.compile(r"(?<![A-Za-z0-9])hf_(?=[a-z_-]*[A-Z0-9]|[a-z]{20})[A-Za-z0-9_-]{4,}"), "<token>"),
     (re.compile(r"\bnvapi-[A-Za-z0-9_-]{4,}"), "<token>"),
@@ -62,7 +62,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"\b(cookie\\?[\"']?\s*[=:]\s*\\?[\"']?)[^\n\"'\\]+", re.I), r"\1" + MASK),
     (re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/?#\"'<>]{1,300}@", re.I), r"\1<credentials>@"),
-    # A signed address gives access to everyone who has it.
+    # A signed URL gives access to everyone who has it.
     (
         re.compile(
             r"([?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|Signature|Policy|sig)=)[^&\s\"'\\]+", re.I
@@ -106,11 +106,11 @@ class Secrets:
 
 
 class Redactor:
-    """Redacts several texts; the same address gets the same placeholder in each."""
+    """Redactor of several texts. The same address gets the same placeholder in each text."""
 
     def __init__(self, secrets: Secrets) -> None:
         known = {token for token in secrets.tokens if len(token) >= _LEAST_SECRET}
-        spelt = {text for one in known for text in spellings(one) if len(text) >= _LEAST_SECRET}
+        spelt = {text for token in known for text in spellings(token) if len(text) >= _LEAST_SECRET}
         self._tokens = sorted(spelt, key=len, reverse=True)
         self._hosts = [
             re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.I)
@@ -119,7 +119,7 @@ class Redactor:
         ]
         self._users = [
             re.compile(
-                # A name such as nvidia also is a word of its own.
+                # A user name such as nvidia is also an ordinary word, so the context must match.
                 rf"((?:\buser(?:name)?\b[\"']?[ =:]+[\"']?|\bbelongs to |\bchown (?:-R )?|\b[ug]id=\d+\())"
                 rf"{re.escape(name)}\b|(?<![\w.-]){re.escape(name)}(?=@)",
                 re.I,
@@ -130,7 +130,7 @@ class Redactor:
         self._named: dict[str, str] = {}
 
     def hide(self, text: str) -> str:
-        """Remove secrets only: enough for a user of this machine."""
+        """Replace secrets only. This is enough for output to a user of this machine."""
         for token in self._tokens:
             text = text.replace(token, "<token>")
         for pattern, replacement in _PATTERNS:
@@ -138,7 +138,7 @@ class Redactor:
         return text
 
     def redact(self, text: str) -> str:
-        """Take out secrets, addresses, and the names of machine and user."""
+        """Replace secrets, addresses, and the names of machine and user."""
         text = self.hide(text)
         text = _HOME.sub(r"\1<user>", text)
         text = _MAC.sub(lambda match: self._name("mac", match.group().lower()), text)
@@ -160,7 +160,7 @@ class Redactor:
         try:
             address = ipaddress.ip_address(match.group())
         except ValueError:
-            # A time of day, a version, or part of a checksum.
+            # A time, a version, or part of a checksum.
             return match.group()
         if address.is_loopback or address.is_unspecified:
             return match.group()
@@ -172,7 +172,7 @@ def spellings(token: str) -> set[str]:
     result = {token, quote(token, safe="")}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + token.encode()).decode()
-        # The first and the last group also hold what stands before and behind it.
+        # The first and the last group also encode the neighbouring text.
         result.add(encoded[(0, 4, 4)[before] : len(encoded) // 4 * 4 - 4])
     return result
 
@@ -194,7 +194,7 @@ def hide_everywhere(data: t.Any, redactor: Redactor) -> t.Any:
 
 
 def mask_environment(variables: t.Iterable[str]) -> list[str]:
-    """NAME=value of a container; only values of well-known variables stay."""
+    """Return the NAME=value pairs of a container. Only the values of HARMLESS variables are kept."""
     masked = []
     for variable in variables:
         name, separator, _value = variable.partition("=")
@@ -223,7 +223,7 @@ def _masked(value: t.Any) -> t.Any:
 
 
 def token_paths(home: Path, cache: Path | None, environment: t.Mapping[str, str]) -> list[Path]:
-    """Where tokens of the Hugging Face Hub are kept."""
+    """Return the paths of token files of the Hugging Face Hub."""
     folders = [home / ".cache/huggingface"]
     if environment.get("HF_HOME"):
         folders.append(Path(environment["HF_HOME"]))
@@ -236,7 +236,7 @@ def token_paths(home: Path, cache: Path | None, environment: t.Mapping[str, str]
 
 
 def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str]) -> tuple[str, ...]:
-    """Return the tokens on this machine: those of the Hub, and Docker's for registries."""
+    """Return the tokens on this machine: those for the Hub, and Docker's for registries."""
     result = {environment.get(name, "") for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY")}
     for path in token_paths(home, cache, environment):
         try:
@@ -244,7 +244,7 @@ def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str
         except OSError:
             continue
         for line in text.splitlines():
-            # stored_tokens is a file of sections with "hf_token = ..." each.
+            # stored_tokens has sections, each with "hf_token = ...".
             if not line.strip().startswith("["):
                 result.add(line.partition("=")[2].strip() or line.strip())
     try:
@@ -252,9 +252,9 @@ def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str
         result.update(str(account.get("auth") or "") for account in accounts.values())
     except (OSError, ValueError, AttributeError):
         pass
-    return tuple(sorted(one for one in result if len(one) >= _LEAST_SECRET))
+    return tuple(sorted(token for token in result if len(token) >= _LEAST_SECRET))
 
 
 def secrets_of(home: Path, cache: Path | None, hosts: t.Iterable[str], user: str) -> Secrets:
-    """Return what must not leave this machine."""
+    """Return the values that must not leave this machine."""
     return Secrets(known_tokens(home, cache, os.environ), tuple(hosts), (user,))

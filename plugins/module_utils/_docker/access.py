@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Docker as the connecting process sees it: the Engine's socket, and the machine's files where the socket is silent."""
+"""Read the state of Docker: from the Engine's socket, or from files if the socket does not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import published_by
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.socket_cgroups import listening_cgroups
 
-# Where a dockerd that systemd started looks for programs.
+# Directories in which a dockerd that systemd started searches for programs.
 DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
@@ -29,7 +29,7 @@ ROOTLESS_HOST = "unix:///run/user/"
 
 @dataclass(frozen=True)
 class Machine:
-    """The files that tell of Docker when its socket does not; the root is another one in tests."""
+    """The files and the user of this machine. Tests use another root directory."""
 
     root: Path = Path("/")
     uid: int = field(default_factory=os.getuid)
@@ -68,12 +68,12 @@ def _read_json(path: Path) -> dict[str, t.Any]:
 
 
 def is_there(path: Path) -> bool:
-    """Unlike Path.exists, this does not raise where a directory on the way may not be searched."""
+    """Return whether a path exists. Unlike Path.exists, do not raise if a parent directory is not accessible."""
     return os.access(path, os.F_OK)
 
 
 def is_podman_shim(program: Path) -> bool:
-    """Whether the docker command is the script or the link that the package podman-docker brings."""
+    """Return whether the docker command is the script or the link of the package podman-docker."""
     if "podman" in program.resolve().name:
         return True
     with contextlib.suppress(OSError), program.open("rb") as file:
@@ -83,7 +83,7 @@ def is_podman_shim(program: Path) -> bool:
 
 
 def silent_engine(machine: Machine, socket_path: Path) -> str:
-    """Which kind of engine is installed, when the system's socket does not answer."""
+    """Return the kind of engine that is installed if the system's socket does not answer."""
     if "podman" in str(socket_path.resolve()):
         return "podman"
     rootless = machine.root / "run/user" / str(machine.uid) / "docker.sock"
@@ -100,7 +100,7 @@ def silent_engine(machine: Machine, socket_path: Path) -> str:
 
 
 def answering_engine(version: dict[str, t.Any], info: dict[str, t.Any]) -> str:
-    """Which kind of engine answers on the socket."""
+    """Return the kind of engine that answers on the socket."""
     components = " ".join(str(component.get("Name")) for component in version.get("Components") or [])
     if "podman" in components.lower():
         return "podman"
@@ -119,9 +119,9 @@ def is_gpu_spec(spec: Path) -> bool:
 
 
 def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
-    """By what the Engine knows its GPU option: the toolkit's hook, its runtime or a CDI device. None: it does not.
+    """Return how the Engine supports GPUs: `hook` (the toolkit's), `runtime` or `cdi`; None if it does not.
 
-    An Engine that does not answer is known by its configuration.
+    If the Engine does not answer, its configuration decides.
     """
     if not info:
         daemon = _read_json(machine.root / "etc/docker/daemon.json")
@@ -141,14 +141,14 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """Where something that may not exist yet would be."""
+    """Return the path, or its nearest parent that exists."""
     while not is_there(path) and path != path.parent:
         path = path.parent
     return path
 
 
 def mount_point(path: Path) -> Path | None:
-    """Where the file system that a path lies on is mounted."""
+    """Return the mount point of the file system of a path."""
     path = Path(os.path.realpath(path))
     try:
         while not path.is_mount():
@@ -159,7 +159,7 @@ def mount_point(path: Path) -> Path | None:
 
 
 def device(path: Path) -> str | None:
-    """Return the device of the file system that a path lies on, as the kernel numbers it."""
+    """Return the kernel's device number of the file system of a path."""
     try:
         number = path.stat().st_dev
     except OSError:
@@ -167,17 +167,17 @@ def device(path: Path) -> str | None:
     return f"{os.major(number)}:{os.minor(number)}"
 
 
-def _shares_space(one: Path, other: Path) -> bool:
-    """Whether two directories fill the same file system; OSError if one of them cannot be looked at."""
-    if one.stat().st_dev == other.stat().st_dev:
+def _shares_space(path: Path, other: Path) -> bool:
+    """Return whether two directories are on the same file system. Raise OSError if one of them is not accessible."""
+    if path.stat().st_dev == other.stat().st_dev:
         return True
-    # Subvolumes and overlays number their devices apart, and count the same blocks.
-    first, second = os.statvfs(one), os.statvfs(other)
+    # Subvolumes and overlays have different device numbers, but the same block counts.
+    first, second = os.statvfs(path), os.statvfs(other)
     return bool(first.f_blocks) and (first.f_blocks, first.f_bfree) == (second.f_blocks, second.f_bfree)
 
 
 def same_filesystem(images: Path, path: Path) -> bool | None:
-    """Whether images and what lies at a path take room from each other; None if that cannot be known."""
+    """Return whether images and a path use the same disk space; None if unknown."""
     try:
         return _shares_space(images, nearest_existing(path))
     except OSError:
@@ -194,14 +194,14 @@ def brief_port(port: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def up_for(status: str | None) -> str | None:
-    """Since when a container runs, as Docker words it."""
+    """Return how long a container has been running, in Docker's words."""
     match = re.match(r"Up ([^(]+)", status or "")
     text = match[1].strip() if match else ""
     return text[:1].lower() + text[1:] or None
 
 
 def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None) -> dict[str, t.Any]:
-    """Return a running container in few words."""
+    """Return the main facts of a running container."""
     state = (inspected or {}).get("State") or {}
     names = listed.get("Names") or [listed["Id"][:12]]
     return {
@@ -220,7 +220,7 @@ def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None
 
 
 def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
-    """One container, running or not, in few words."""
+    """Return the main facts of a container, running or not."""
     config, state = inspected.get("Config") or {}, inspected.get("State") or {}
     host_config = inspected.get("HostConfig") or {}
     return {

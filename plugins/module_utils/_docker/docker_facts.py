@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""One look at Docker: who may use it, what it can do, what runs, and who holds ports and memory."""
+"""Gather the facts of Docker: access, GPU support, containers, and users of ports and memory."""
 
 from __future__ import annotations
 
@@ -78,25 +78,25 @@ UNSUPPORTED = {
 
 
 class Port(t.TypedDict, total=False):
-    """Who listens on a port. Ports that a container is to publish also have container_port and text."""
+    """The owner of a port. Ports that a container is to publish also have container_port and text."""
 
     in_use: bool
     address: str
     port: int
-    # The name of the container that listens or has published it.
+    # The name of the container that listens on it or publishes it.
     container: str | None
-    # Name and number; None where only root can know.
+    # Name and PID; None if only root can see them.
     process: str | None
     user: str | None
-    # The same in words for a message.
+    # The owner as text for a message.
     holder: str | None
-    # What the container, or each suspect, uses and how to stop it; no full stop.
+    # Memory and ports of the container, or of each suspect, and how to stop it; no full stop.
     description: str | None
-    # Containers in the host's network that may listen, where it is not known.
+    # Containers in the host's network that may listen, if the owner is unknown.
     suspects: list[str]
-    # Whether the serving container listens, as far as can be told.
+    # True if the serving container listens, as far as is visible.
     slot: bool
-    # Whether the host has the address.
+    # True if the host has the address.
     address_here: bool
     container_port: int
     # In Docker's spelling.
@@ -108,14 +108,14 @@ class Memory(t.TypedDict):
 
     total: int
     available: int
-    # What the serving container holds, 0 if it does not run; None if not known.
+    # Memory of the serving container: 0 if it does not run, None if unknown.
     slot: int | None
-    # Who else holds memory, the largest first, each in a sentence without a full stop.
+    # Other memory users, the largest first, each as a sentence without a full stop.
     usage: list[str]
 
 
 class Docker(t.TypedDict):
-    """How Docker can be used, what runs there, and what is known of what ARGUMENTS name."""
+    """Access to Docker, its containers, and facts of the image, container and ports in ARGUMENTS."""
 
     # usable, denied (the user may not open the socket), not_running, not_installed or unsupported.
     state: str
@@ -128,39 +128,39 @@ class Docker(t.TypedDict):
     data_root: str | None
     data_root_filesystem: str | None
     data_root_device: str | None
-    # As Store.facts returns it; None if not known.
+    # As Store.facts returns it; None if unknown.
     image_store: dict[str, t.Any] | None
-    # Whether images and compare_path share a file system; None if not known.
+    # True if images and compare_path share a file system; None if unknown.
     same_filesystem: bool | None
-    # Whether containers can have the GPU, and by what: hook, runtime or cdi.
+    # Whether containers can use the GPU, and through what: hook, runtime or cdi.
     gpu: bool
     gpu_by: str | None
     user: str
     group_exists: bool
-    # By the group database, so from the next login on; process_in_group is now.
+    # From the group database, so valid from the next login on; process_in_group is valid now.
     user_in_group: bool
     process_in_group: bool
-    # Whether this Python has requests, which community.docker needs.
+    # True if this Python has the package requests, which community.docker needs.
     python_requests: bool
     # The Engine of the user's docker command, None if it is the usual one.
     docker_host: str | None
-    # The running containers; with holders, what they hold.
+    # The running containers; with usage, also their memory.
     containers: list[dict[str, t.Any]]
-    # The paths that this collection's containers have mounted; None without mounts.
+    # The host paths that this collection's containers mount; None without mounts.
     mounted: list[str] | None
-    # None without holders; the processes also if nvidia-smi does not answer.
+    # None without usage, and gpu_processes also if nvidia-smi does not answer.
     gpu_processes: list[dict[str, t.Any]] | None
     memory: Memory | None
-    # The serving container, or the one on standby if that runs again, as after a power cut.
+    # The serving container, or the standby container if that runs again, as after a power cut.
     slot: dict[str, t.Any] | None
-    # Whether there is one on standby.
-    aside: bool
+    # True if there is a standby container.
+    standby: bool
     image: dict[str, t.Any] | None
     port: Port | None
     published_ports: list[Port]
-    # Those of both that others than the serving container use.
+    # Ports from port and published_ports that something else than the serving container uses.
     ports_in_use: list[Port]
-    # Where something can listen, without link-local IPv6 addresses.
+    # Addresses on which a server can listen, without link-local IPv6 addresses.
     addresses: list[str]
 
 
@@ -174,7 +174,7 @@ def can_import_requests() -> bool:
 
 
 def group_facts(uid: int) -> dict[str, bool]:
-    """Whether the user and whether this process is in Docker's group; the two differ until the next login."""
+    """Return whether the user and this process are in Docker's group. They differ until the next login."""
     try:
         gid = grp.getgrnam(GROUP).gr_gid
     except KeyError:
@@ -190,12 +190,12 @@ def group_facts(uid: int) -> dict[str, bool]:
 
 def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
     """Return the host paths that this collection's containers mount, running or not."""
-    ours = [one for one in listed if any(label.startswith(LABEL) for label in one.get("Labels") or {})]
-    return sorted({mount["Source"] for one in ours for mount in one.get("Mounts") or [] if mount.get("Source")})
+    own = [row for row in listed if any(label.startswith(LABEL) for label in row.get("Labels") or {})]
+    return sorted({mount["Source"] for row in own for mount in row.get("Mounts") or [] if mount.get("Source")})
 
 
 class DockerInspector:
-    """One look at Docker. ValueError is for what cannot be looked at, in a sentence."""
+    """Gather the facts of Docker. Raise ValueError, with a sentence, for an invalid parameter."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
         self._container: str | None = params["container"]
@@ -226,12 +226,12 @@ class DockerInspector:
         result["port"] = self._use(result, self._address, self._port) if self._port is not None else None
         result["published_ports"] = [
             {
-                **self._use(result, one.address, one.port),
-                "container_port": one.container_port,
-                "text": str(one),
+                **self._use(result, port.address, port.port),
+                "container_port": port.container_port,
+                "text": str(port),
             }
-            for one in self._published
-            if one.protocol == "tcp"
+            for port in self._published
+            if port.protocol == "tcp"
         ]
         rows = [*result["published_ports"], *([result["port"]] if result["port"] else [])]
         result["ports_in_use"] = [row for row in rows if row["in_use"] and not row["slot"]]
@@ -239,19 +239,19 @@ class DockerInspector:
         return t.cast("Docker", result)
 
     def _use(self, result: dict[str, t.Any], address: str, port: int) -> dict[str, t.Any]:
-        """Who has a port, and whether it can be had."""
+        """Return the owner of a port, and whether the host has the address."""
         use = port_use(self._machine, result["containers"], address, port)
         return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
 
     def _held(self, containers: list[dict[str, t.Any]], slot_name: str | None) -> dict[str, t.Any]:
-        """Return the memory that running containers and GPU processes hold, except the serving container."""
+        """Return the containers, the GPU processes and the memory. Memory users exclude the serving container."""
         if not self._holders:
             return {"containers": containers, "gpu_processes": None, "memory": None}
         gpu = ask_gpu_processes()
         containers, processes = holdings(self._machine, containers, gpu)
         meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
         slot = next((container for container in containers if container["name"] == slot_name), None)
-        # What the driver does not tell of may be the most of it: then nothing is known.
+        # A size that the driver does not report may be the largest, so then the sum is unknown.
         sizes = [process["bytes"] for process in processes if process["container"] == slot_name]
         known = slot is None or (bool(sizes) and None not in sizes)
         return {
@@ -266,7 +266,7 @@ class DockerInspector:
         }
 
     def _places(self, info: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Where Docker's data lies."""
+        """Return the location of Docker's data."""
         root = info.get("DockerRootDir")
         mount = mount_point(Path(root)) if root else None
         store = store_of(info, self._machine.root)
@@ -290,7 +290,7 @@ class DockerInspector:
             state, detail = "usable", ""
         except PermissionError:
             engine = silent_engine(self._machine, Path(self._socket))
-            # The system's own socket is there, so a rootless Engine beside it is not the one that is asked.
+            # The system's socket exists, so this is not the rootless Engine.
             engine = "docker" if engine == "rootless" else engine
             state, detail = "denied", f"The user {user_name(self._machine.uid)} may not open {self._socket}."
         except OSError as e:
@@ -319,7 +319,7 @@ class DockerInspector:
         slot = self._engine.slot(self._container) if self._container else None
         image = self._engine.image(self._image) if self._image else None
         return {
-            "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
+            "containers": [brief_container(row, self._engine.container(row["Id"])) for row in listed],
             "slot": brief_slot(slot) if slot else None,
             "standby": bool(self._container and slot and self._engine.standby(self._container)),
             "image": brief_image(image) if image else None,

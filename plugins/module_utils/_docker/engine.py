@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The Docker Engine by its socket, for modules and for jobs."""
+"""Query the Docker Engine through its socket, for modules and jobs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Answer = dict[str, t.Any]
 
 
 class EngineError(Exception):
-    """The Engine answered, but not with what it was asked for; the text is one sentence for the user."""
+    """The Engine returned an error or an unexpected response. The text is one sentence for the user."""
 
 
 class Connection(http.client.HTTPConnection):
-    """HTTP over the Engine's socket."""
+    """HTTP connection through the Engine's socket."""
 
     def __init__(self, path: str, timeout: float | None) -> None:
         super().__init__("localhost", timeout=timeout)
@@ -40,7 +40,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class Engine:
-    """Requests to the Docker Engine. OSError means that it cannot be reached."""
+    """Client of the Docker Engine. OSError means that the Engine cannot be reached."""
 
     def __init__(self, path: str = SOCKET, timeout: float = 30) -> None:
         self.path = path
@@ -54,27 +54,27 @@ class Engine:
         body: t.Any = None,
         sent: t.Callable[[], None] = lambda: None,
     ) -> http.client.HTTPResponse:
-        """Ask for something; a body is data, or an archive, in pieces if it is no bytes.
+        """Send a request and return the response. Raise socket.timeout after silence_s without data.
 
-        Raise socket.timeout after a silence.
+        A body is JSON data if it is a dict, else an archive: bytes, or an iterable of them that is sent in chunks.
         """
         connection = Connection(self.path, silence_s)
         kind = "json" if isinstance(body, dict) else "x-tar"
         headers = {"Content-Type": f"application/{kind}"} if body is not None else {}
         body = json.dumps(body).encode() if isinstance(body, dict) else body
         pieces = body is not None and not isinstance(body, bytes)
-        # Of pieces the Engine may refuse the rest and say why.
+        # The Engine may reject the remaining chunks; its response has the reason.
         with contextlib.suppress(*([BrokenPipeError, ConnectionResetError] if pieces else [])):
             connection.request(method, path, body, headers, encode_chunked=pieces)
             sent()
         response = connection.getresponse()
         if connection.sock:
-            # From here on the socket is the response's, and ends with it.
+            # The response keeps its own reference to the socket.
             connection.sock.close()
         return response
 
     def find(self, path: str) -> t.Any:
-        """Return what the Engine says about a path, or None when it knows nothing of the kind."""
+        """Return the Engine's JSON for a path; None if it does not exist (status 404)."""
         try:
             with self.request("GET", path, self._timeout) as response:
                 body = response.read()
@@ -114,7 +114,7 @@ class Engine:
     def slot(self, name: str) -> Answer | None:
         """Return the serving container, or the standby container if that runs again, as after a power cut.
 
-        If both run, only one has the engine lock: it is healthy, and the other waits.
+        If both run, only the one with the engine lock is healthy.
         """
         return max(filter(None, (self.container(name), self.standby(name))), key=_serves, default=None)
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What of an image depends on the machine that it comes to: its processor, and how its Docker stores images."""
+"""Return the facts of this machine that affect images: its architecture, and how its Docker stores images."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import re
 import typing as t
 from pathlib import Path
 
-# What the kernel calls a processor, with its name in images.
+# The kernel's name of an architecture, with its name in images.
 ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "amd64": "amd64"}
 
-# Docker keeps images itself, or has containerd keep them: an Engine 29 that was installed afresh does the latter.
+# Docker or containerd stores the images. A fresh installation of Engine 29 uses containerd.
 CLASSIC, CONTAINERD = "classic", "containerd"
 SNAPSHOTTER = "io.containerd.snapshotter"
 CONTAINERD_ROOT, CONTAINERD_CONFIG = Path("/var/lib/containerd"), Path("etc/containerd/config.toml")
-# An unpacked image, as a multiple of the packed one; NVIDIA's images have 2.1 to 2.4.
+# Size of an unpacked image, as a multiple of the packed one. For NVIDIA's images it is 2.1 to 2.4.
 UNPACKED = 2.3
-# The classic store deletes what it fetched once it is unpacked; containerd's keeps it.
+# The classic store deletes the packed layers after unpacking; containerd keeps them.
 CLASSIC_FACTOR = 3.0
 
 
 def own_architecture() -> str:
-    """Return this machine's processor, as images name it."""
+    """Return the architecture of this machine, as images name it."""
     machine = platform.machine()
     return ARCHITECTURES.get(machine, machine)
 
@@ -39,19 +39,19 @@ def own_platform() -> str:
 
 
 class Store(t.NamedTuple):
-    """How and where an Engine stores images."""
+    """Kind and directory of an Engine's image store."""
 
     kind: str
     path: Path
 
     @property
     def unpack_factor(self) -> float:
-        """The room that a pull takes, as a multiple of the image's packed size."""
+        """Return the disk space that a pull needs, as a multiple of the image's packed size."""
         return 1 + UNPACKED if self.kind == CONTAINERD else CLASSIC_FACTOR
 
     @property
     def way_out(self) -> str:
-        """What moves it to a larger disk."""
+        """Return the setting that moves the store to a larger disk."""
         if self.kind == CONTAINERD:
             return f"containerd's root ('root' in /{CONTAINERD_CONFIG})"
         return "Docker's data-root"
@@ -75,7 +75,7 @@ class Store(t.NamedTuple):
 
 
 def containerd_root(root: Path = Path("/")) -> Path:
-    """Where containerd keeps its data: what its configuration says before the first section, if it can be read."""
+    """Return containerd's data directory: `root` before the first section of its configuration, or the default."""
     try:
         text = (root / CONTAINERD_CONFIG).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -86,7 +86,7 @@ def containerd_root(root: Path = Path("/")) -> Path:
 
 
 def store_of(info: t.Mapping[str, t.Any], root: Path = Path("/")) -> Store | None:
-    """How the Engine stores images, by what it says of itself."""
+    """Return the Engine's image store, from its /info."""
     if any(SNAPSHOTTER in str(value) for _name, value in info.get("DriverStatus") or []):
         return Store(CONTAINERD, containerd_root(root))
     data_root = info.get("DockerRootDir")
@@ -96,7 +96,7 @@ def store_of(info: t.Mapping[str, t.Any], root: Path = Path("/")) -> Store | Non
 def sizes(size: int, kind: str) -> tuple[int, int]:
     """Return the unpacked and the packed bytes of an image, from the size that the Engine reports.
 
-    That is the packed size with containerd's store (moby, daemon/containerd/image_inspect.go), which also hands images
-    out packed; the classic store unpacks them for good.
+    With containerd's store this is the packed size (moby, daemon/containerd/image_inspect.go), and images are exported
+    packed. The classic store keeps only unpacked images.
     """
     return (round(UNPACKED * size), size) if kind == CONTAINERD else (size, size)

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Ports of a container that Docker publishes on the host, in Docker's own spelling, and the firewall rules for them."""
+"""Parse the ports that Docker publishes on the host, in Docker's syntax, and return their firewall rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HINT = "write it as in 127.0.0.1:8000:8000, which is address, port of the host a
 
 @dataclass(frozen=True)
 class PublishedPort:
-    """One of them. Docker publishes on every address if none is given."""
+    """A published port. The default address is all addresses, as in Docker."""
 
     port: int
     container_port: int
@@ -32,7 +32,7 @@ class PublishedPort:
 
 
 def parse(text: str) -> PublishedPort:
-    """ValueError, in one sentence, for what Docker would not take, and for ports that are not known beforehand."""
+    """Parse a published port. Raise ValueError if Docker rejects it or would choose the host port itself."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"The published port {text!r} is not understood; {HINT}.")
@@ -48,14 +48,14 @@ def parse(text: str) -> PublishedPort:
 
 
 def published_by(host_config: t.Mapping[str, t.Any]) -> list[PublishedPort]:
-    """Return the ports that a container publishes; in the host's network Docker keeps the list and ignores it."""
+    """Return the ports that a container publishes. In the host's network Docker keeps the list but ignores it."""
     if host_config.get("NetworkMode") == "host":
         return []
     result = []
     for inside, bindings in sorted((host_config.get("PortBindings") or {}).items()):
         container_port, _separator, protocol = inside.partition("/")
         for binding in bindings or []:
-            # Without a port of the host Docker chooses one at each start.
+            # Without a host port, Docker chooses one at each start.
             if binding.get("HostPort"):
                 address = binding.get("HostIp") or "0.0.0.0"
                 result.append(PublishedPort(int(binding["HostPort"]), int(container_port), address, protocol or "tcp"))
@@ -64,7 +64,7 @@ def published_by(host_config: t.Mapping[str, t.Any]) -> list[PublishedPort]:
 
 def firewall_rules(published: t.Iterable[PublishedPort]) -> list[dict[str, t.Any]]:
     """Return the firewall rules that let containers on Docker's default bridge reach these ports."""
-    ports = sorted({one.port for one in published if one.protocol == "tcp"})
+    ports = sorted({port.port for port in published if port.protocol == "tcp"})
     if not ports:
         return []
     return [{"chain": "INPUT", "port": port} for port in ports] + [{"chain": "DOCKER-USER", "port": None}]

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What an image registry knows of an image, asked anonymously and without fetching a layer."""
+"""Query an image registry for an image, anonymously and without downloading a layer."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ REFERENCE = re.compile(
 )
 
 
-# Docker's own registry has a name of its own, under which it does not answer.
+# Docker's own registry answers under another host name than this one.
 DOCKER_HUB = "docker.io"
 
 
 class RegistryError(Exception):
-    """The registry could not be asked; the text is one sentence for the user."""
+    """The query of the registry failed. The text is one sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class Reference:
 
     @property
     def version(self) -> str:
-        """What the manifest is asked for by: with a digest, the tag is only a comment."""
+        """Return the version in the manifest's URL. If there is a digest, the tag does not matter."""
         return self.digest or self.tag
 
     @property
     def base_url(self) -> str:
-        """Docker, too, speaks plain HTTP to a registry on the same machine only."""
+        """Return the URL of the registry. As in Docker, plain HTTP is only for a registry on the same machine."""
         local = re.fullmatch(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?", self.host)
         return f"{'http' if local else 'https'}://{self.host}"
 
 
 def parse_reference(text: str) -> Reference:
-    """Take an image's name apart by Docker's rules."""
+    """Parse an image reference by Docker's rules."""
     first, slash, rest = text.partition("/")
     if slash and (re.search("[.:]", first) or first == "localhost"):
         host = first
@@ -90,7 +90,7 @@ def parse_reference(text: str) -> Reference:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer, whatever its status."""
+    """A response with any status."""
 
     status: int
     headers: dict[str, str]
@@ -107,12 +107,12 @@ Fetch = t.Callable[[str, dict[str, str]], Response]
 
 
 def fetch(url: str, headers: dict[str, str], validate_certs: bool = True) -> Response:
-    """Get a page; a status that is an error is an answer too."""
+    """Fetch a page. An error status is returned, not raised."""
     try:
         answer = open_url(
             url,
             headers=headers,
-            # The store that a registry redirects to must not get the registry's token.
+            # The registry redirects to a blob store, which must not receive the token.
             unredirected_headers=["Authorization"],
             timeout=TIMEOUT_S,
             validate_certs=validate_certs,
@@ -147,7 +147,7 @@ class Registry:
         return f"{urlsplit(self._base_url).netloc}/{self._repository}"
 
     def manifest(self, version: str) -> tuple[str, dict[str, t.Any]] | None:
-        """Return the digest and the content of a manifest or an index of manifests; None when there is none."""
+        """Return the digest and the content of a manifest or an index of manifests; None if there is none."""
         path = f"/v2/{self._repository}/manifests/{quote(version, safe=':')}"
         response = self._get(path, ", ".join(INDEX_TYPES + MANIFEST_TYPES))
         if response.status == 404:
@@ -157,12 +157,12 @@ class Registry:
         return digest, content
 
     def configuration(self, digest: str) -> dict[str, t.Any]:
-        """Return an image's configuration, some kilobytes that say what the image is made for."""
+        """Return an image's configuration: some kilobytes that include its platform."""
         response = self._get(f"/v2/{self._repository}/blobs/{quote(digest, safe=':')}", "*/*")
         return self._content(response, "the configuration of an image")
 
     def tags(self) -> list[str]:
-        """All tags, as far as a reasonable number of requests goes."""
+        """Return the tags, from MOST_TAG_PAGES requests at most."""
         tags: list[str] = []
         path: str | None = f"/v2/{self._repository}/tags/list?n=1000"
         for _page in range(MOST_TAG_PAGES):
@@ -213,7 +213,7 @@ class Registry:
         return headers
 
     def _new_token(self, challenge: str) -> str:
-        """Ask for the token that even anonymous clients need; empty when there is none to be had."""
+        """Request the token that even anonymous clients need. Return an empty text if there is none."""
         scheme, _space, rest = challenge.partition(" ")
         wanted = dict(re.findall(r'(\w+)="([^"]*)"', rest))
         realm = wanted.pop("realm", "")
@@ -243,7 +243,7 @@ def platform_name(platform: dict[str, t.Any]) -> str:
 
 
 def is_for(name: str, wanted: str) -> bool:
-    """Whether a platform is the wanted one; a variant counts only when it is asked for."""
+    """Return whether a platform matches. A variant counts only if `wanted` has one."""
     return name == wanted or (wanted.count("/") == 1 and name.startswith(f"{wanted}/"))
 
 
@@ -280,7 +280,7 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
     result.update(exists=True, digest=digest)
     if "manifests" in manifest:
         names = [platform_name(entry.get("platform") or {}) for entry in manifest["manifests"]]
-        # Signatures and the like stand in the index as a platform called unknown.
+        # Signatures and attestations are in the index with the platform unknown.
         result["platforms"] = sorted({name for name in names if name and "unknown" not in name})
         chosen = pick(manifest, platform)
         if chosen is None:
@@ -290,7 +290,7 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
             return result
         digest, manifest = answer
     else:
-        # A lone manifest does not say what it is for, and Docker would find out after the last layer.
+        # A single manifest has no platform, and Docker would only notice after the last layer.
         made_for = platform_name(registry.configuration(manifest["config"]["digest"]))
         result["platforms"] = [made_for] if made_for else []
         if made_for and not is_for(made_for, platform):

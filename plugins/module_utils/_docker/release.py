@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The release of TensorRT-LLM in an image's tag, as something to compare."""
+"""Parse and compare releases of TensorRT-LLM, as in an image's tag."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:\.dev
 
 # Major, minor, patch, candidate (infinite for a final release) and post release (-1 for a nightly build before it).
 Version = tuple[int, int, int, float, int]
-# The first and the last release of a range; without a last release it is open.
+# The first and the last release of a range; without a last release the range is open.
 Range = t.Sequence[t.Optional[str]]
 
 
@@ -27,7 +27,7 @@ def release_of(text: str) -> str:
 
 
 def version_of(release: str) -> Version | None:
-    """Return a release as something to compare; a final release comes after its candidates."""
+    """Return a release as a comparable tuple. A final release is greater than its candidates."""
     match = RELEASE.fullmatch(release)
     if match is None:
         return None
@@ -41,11 +41,11 @@ def is_nightly(version: Version) -> bool:
 
 
 def within(version: Version, first: str | None, last: str | None) -> bool:
-    """Whether a version lies from one release to another; a post release belongs to the release it repairs."""
+    """Return whether a version is in a range, both ends included. A post release counts as its base release."""
     start, end = version_of(first or ""), version_of(last or "")
     return start is not None and start <= version and (end is None or version[:4] <= end[:4])
 
 
 def range_of(version: Version, ranges: t.Sequence[Range]) -> Range | None:
-    """Return the range that a version lies in; of several, the one that begins last in their order."""
-    return next((found for found in reversed(ranges) if within(version, *found)), None)
+    """Return the range of a version. If several match, return the last one."""
+    return next((ends for ends in reversed(ranges) if within(version, *ends)), None)

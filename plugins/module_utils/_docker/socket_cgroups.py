@@ -4,9 +4,9 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""In which control group a listening TCP socket was made.
+"""Find the control groups of listening TCP sockets.
 
-The kernel shows it to all users (as for ss --cgroup), but the process of a socket only to root.
+The kernel shows the control group to all users (as in ss --cgroup), but the process of a socket only to root.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _aligned(length: int) -> int:
 
 
 def _messages(data: bytes) -> t.Iterator[tuple[int, bytes]]:
-    """Yield the netlink messages of a datagram, each with its kind."""
+    """Yield the netlink messages of a datagram with their kinds."""
     while len(data) >= _HEADER.size:
         length, kind, _flags, _sequence, _sender = _HEADER.unpack_from(data)
         if length < _HEADER.size:
@@ -52,10 +52,7 @@ def _attributes(data: bytes) -> t.Iterator[tuple[int, bytes]]:
 
 
 def parse(data: bytes) -> tuple[dict[int, int], bool]:
-    """Return the inodes of the sockets in a datagram, each with its control group's id.
-
-    Return also whether it was the last datagram.
-    """
+    """Return the control group ids of a datagram's sockets by inode, and whether it was the last datagram."""
     result: dict[int, int] = {}
     for kind, body in _messages(data):
         if kind in (_ERROR, _DONE):
@@ -77,16 +74,13 @@ def _ask(family: int) -> dict[int, int]:
         result: dict[int, int] = {}
         last = False
         while not last:
-            some, last = parse(netlink.recv(1 << 16))
-            result.update(some)
+            rows, last = parse(netlink.recv(1 << 16))
+            result.update(rows)
         return result
 
 
 def listening_cgroups() -> dict[int, int]:
-    """Return the inodes of the listening TCP sockets, each with its control group's id.
-
-    Sockets that the kernel keeps to itself are missing.
-    """
+    """Return the control group ids of the listening TCP sockets by inode, as far as the kernel shows them."""
     result: dict[int, int] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, AttributeError):

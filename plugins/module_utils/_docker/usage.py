@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Who holds the memory and the ports of the machine: containers, and processes beside them."""
+"""Find the users of memory and ports: containers and other processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
 
-# The role whose container has more ports than a label names.
+# The role whose container has more ports than its label shows.
 PROXY = "api_proxy"
 # Memory users below this are not reported.
 NOTABLE_BYTES = 256 * 2**20
@@ -30,7 +30,7 @@ NOTABLE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Listener:
-    """A TCP socket that waits for connections."""
+    """A listening TCP socket."""
 
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
     port: int
@@ -39,7 +39,7 @@ class Listener:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Return the kernel prints addresses as 32-bit words in the machine's byte order, which is little-endian."""
+    """Parse an address of /proc/net: 32-bit words in the machine's byte order, which is little-endian."""
     raw = bytes.fromhex(text)
     address = ipaddress.ip_address(b"".join(raw[i : i + 4][::-1] for i in range(0, len(raw), 4)))
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
@@ -59,16 +59,16 @@ def parse_listeners(table: str) -> list[Listener]:
 
 
 def collides(listening: str, wanted: str) -> bool:
-    """Whether a socket on one address keeps another one from listening on the same port of the wanted address."""
-    ours, theirs = ipaddress.ip_address(wanted), ipaddress.ip_address(listening)
-    if ours.version == theirs.version:
-        return ours == theirs or ours.is_unspecified or theirs.is_unspecified
-    # A socket on :: takes IPv4 too, unless it says otherwise, which cannot be seen from outside.
-    return (ours if ours.version == 6 else theirs).is_unspecified
+    """Return whether a listening socket prevents another one from listening on the same port of an address."""
+    own, other = ipaddress.ip_address(wanted), ipaddress.ip_address(listening)
+    if own.version == other.version:
+        return own == other or own.is_unspecified or other.is_unspecified
+    # A socket on :: also accepts IPv4 unless it has IPV6_V6ONLY, which is not visible from outside.
+    return (own if own.version == 6 else other).is_unspecified
 
 
 def listeners_of(machine: Machine) -> list[Listener]:
-    """All the TCP sockets that wait for connections."""
+    """Return all listening TCP sockets."""
     result = []
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -77,11 +77,11 @@ def listeners_of(machine: Machine) -> list[Listener]:
 
 
 def listeners_on(machine: Machine, address: str, port: int) -> list[Listener]:
-    return [one for one in listeners_of(machine) if one.port == port and collides(str(one.address), address)]
+    return [row for row in listeners_of(machine) if row.port == port and collides(str(row.address), address)]
 
 
 def is_here(address: str) -> bool:
-    """Whether a socket of this host can have an address."""
+    """Return whether a socket of this host can be bound to an address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -92,7 +92,7 @@ def is_here(address: str) -> bool:
 
 
 def addresses_of(machine: Machine) -> list[str]:
-    """Return the addresses that a server on this host can listen on, but for those that only hold on one link."""
+    """Return the addresses on which a server of this host can listen, without link-local IPv6 addresses."""
     trie = table = ""
     with contextlib.suppress(OSError):
         trie = (machine.root / "proc/net/fib_trie").read_text()
@@ -103,11 +103,11 @@ def addresses_of(machine: Machine) -> list[str]:
     ]
     result += [ipaddress.IPv6Address(bytes.fromhex(line.split()[0])) for line in table.splitlines()]
     kept = {address for address in result if not (address.version == 6 and address.is_link_local)}
-    return [str(address) for address in sorted(kept, key=lambda one: (one.version, int(one)))]
+    return [str(address) for address in sorted(kept, key=lambda address: (address.version, int(address)))]
 
 
 def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
-    """Return the processes that hold sockets, by inode, as far as their files may be looked at."""
+    """Return the processes of sockets by inode, as far as their file descriptors are readable."""
     result: dict[int, int] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for process in (machine.root / "proc").iterdir() if wanted else ():
@@ -124,14 +124,14 @@ def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """The control group of a process: where the kernel counts its memory, and its id with those of the groups in it."""
+    """A control group: the directory with its memory counters, and its id with those of its subgroups."""
 
     memory: Path | None
     ids: frozenset[int]
 
 
 def control_group(machine: Machine, pid: int | None) -> ControlGroup:
-    """Return a process without a control group of its own has none here: what is counted there is not its own."""
+    """Return the control group of a process. The root group is left out, because it counts all processes."""
     memory = None
     ids: frozenset[int] = frozenset()
     text = ""
@@ -151,25 +151,25 @@ def control_group(machine: Machine, pid: int | None) -> ControlGroup:
 
 
 def _inodes(folder: Path) -> t.Iterator[int]:
-    """Of a folder and of those below it; none of one that is not there."""
+    """Yield the inodes of a directory and its subdirectories; nothing if it does not exist."""
     for place, _folders, _files in os.walk(folder):
         with contextlib.suppress(OSError):
             yield Path(place).stat().st_ino
 
 
 def anonymous_bytes(group: ControlGroup) -> int | None:
-    """Return the memory of a control group that is no cache: what would be free without it."""
+    """Return the memory of a control group without its page cache."""
     text = ""
     with contextlib.suppress(OSError):
         text = (group.memory / "memory.stat").read_text() if group.memory else ""
     counts = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
-    # The first is of cgroup version 1, where "rss" alone leaves out the groups below.
+    # total_rss is of cgroup version 1, where "rss" excludes the subgroups.
     count = counts.get("total_rss", counts.get("anon"))
     return int(count) if count is not None else None
 
 
 def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]]) -> str | None:
-    """Return the container that a process of the host belongs to."""
+    """Return the container of a process."""
     try:
         cgroups = (machine.root / "proc" / str(pid) / "cgroup").read_text()
     except OSError:
@@ -179,7 +179,7 @@ def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]])
 
 
 def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) -> str | None:
-    """Return the container that publishes the port."""
+    """Return the container that publishes a port."""
     for container in containers:
         for published in container["ports"]:
             same = published["port"] == port and published["protocol"] == "tcp"
@@ -189,7 +189,7 @@ def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) ->
 
 
 def holder(use: dict[str, t.Any]) -> str:
-    """Who has a port, in words that help to find and stop it."""
+    """Return the owner of a port as text, with how to find and stop it."""
     process = f"process {use['process']} of user {use['user']}" if use["process"] else ""
     if use["container"]:
         return f"container '{use['container']}'" + (f" ({process})" if process else "")
@@ -202,15 +202,15 @@ def holder(use: dict[str, t.Any]) -> str:
 
 
 def host_groups(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, frozenset[int]]:
-    """Return the containers in the host's network, with the ids of their control groups as far as they are known."""
+    """Return the containers in the host's network with the known ids of their control groups."""
     host = [container for container in containers if container["network_mode"] == "host"]
-    return {str(one["name"]): control_group(machine, one.get("pid")).ids for one in host}
+    return {str(row["name"]): control_group(machine, row.get("pid")).ids for row in host}
 
 
 def container_of_sockets(
     machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]
 ) -> dict[int, str]:
-    """Return the containers in the host's network that listen, by the inode of the socket."""
+    """Return the containers in the host's network that own listening sockets, by the sockets' inodes."""
     groups = {number: name for name, ids in host_groups(machine, containers).items() for number in ids}
     cgroups = machine.sockets() if groups else {}
     known = {
@@ -226,9 +226,9 @@ def container_of_sockets(
 
 
 def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]) -> list[str]:
-    """Return the containers that may hold a socket of which only root sees whose it is.
+    """Return the containers that may own sockets whose process only root can see.
 
-    None whose control group is known and is another one than the socket's.
+    A container is left out if its control group and those of all the sockets are known.
     """
     if not listeners:
         return []
@@ -238,7 +238,7 @@ def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners:
 
 
 def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, list[int]]:
-    """Return the TCP ports on which each container in the host's network is known to listen."""
+    """Return the TCP ports on which the containers in the host's network listen, as far as known."""
     listeners = listeners_of(machine)
     owners = container_of_sockets(machine, containers, listeners)
     return {
@@ -251,7 +251,7 @@ def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dic
 
 
 def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str, port: int) -> dict[str, t.Any]:
-    """Who listens on a port."""
+    """Return whether a port is in use, its owner, and how to stop the owner."""
     listeners = listeners_on(machine, address, port)
     container = publisher_of(containers, address, port)
     pid = next(iter(processes_of(machine, {listener.inode for listener in listeners}).values()), None)
@@ -273,9 +273,9 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
     }
     listens = {container: [port]}
     described = [
-        {**one, "ports_listening": (one.get("ports_listening") or []) + listens.get(one["name"], [])}
-        for one in containers
-        if one["name"] in (container, *suspects)
+        {**row, "ports_listening": (row.get("ports_listening") or []) + listens.get(row["name"], [])}
+        for row in containers
+        if row["name"] in (container, *suspects)
     ]
     return {
         **use,
@@ -287,7 +287,7 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
 def gpu_process(
     machine: Machine, containers: list[dict[str, t.Any]], process: GpuProcess, own_user: str
 ) -> dict[str, t.Any]:
-    """Return a process on the GPU, with what the machine's files tell of it."""
+    """Return the facts of a GPU process, with its name, user and container from procfs."""
     folder = machine.root / "proc" / str(process.pid)
     name, user = process.name, None
     with contextlib.suppress(OSError):
@@ -306,9 +306,9 @@ def gpu_process(
 def held_bytes(
     machine: Machine, container: dict[str, t.Any], processes: t.Sequence[dict[str, t.Any]] | None
 ) -> int | None:
-    """Return the memory that a container keeps from others; None if it is unknown.
+    """Return the memory that a container uses; None if unknown.
 
-    It is what its processes have on the GPU, which no control group counts, and what its control group counts.
+    It is the sum of its GPU memory, which no control group counts, and the memory of its control group.
     """
     on_gpu = [process["bytes"] for process in processes or () if process["container"] == container["name"]]
     sizes = [size for size in on_gpu if size is not None]
@@ -321,9 +321,9 @@ def held_bytes(
 def holdings(
     machine: Machine, containers: list[dict[str, t.Any]], gpu: t.Sequence[GpuProcess] | None
 ) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """Return the containers with the memory that each holds, and the processes on the GPU."""
+    """Return the containers with their memory and ports, and the GPU processes."""
     own_user = user_name(machine.uid)
-    processes = [gpu_process(machine, containers, one, own_user) for one in gpu or ()]
+    processes = [gpu_process(machine, containers, process, own_user) for process in gpu or ()]
     listening = ports_listening(machine, containers)
     described = []
     for container in containers:
@@ -341,7 +341,7 @@ def holdings(
 def memory_holders(
     containers: t.Sequence[dict[str, t.Any]], processes: t.Sequence[dict[str, t.Any]], slot: str | None
 ) -> list[str]:
-    """Who else holds memory, in sentences, the biggest first."""
+    """Return descriptions of the other memory users, the largest first."""
     result = [
         (container["memory_bytes"] or 0, container["description"])
         for container in containers
@@ -379,7 +379,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
 
 
 def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
-    """Return a process on the GPU in one sentence."""
+    """Describe a GPU process in one sentence."""
     whose = f" of user {process['user']}" if process["user"] else ""
     holds = f"holds {readable(process['bytes'])}" if process["bytes"] else "uses the GPU"
     kill = "kill" if process["user"] == own_user else "sudo kill"
@@ -388,9 +388,9 @@ def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
 
 
 def is_slots(use: t.Mapping[str, t.Any], slot: t.Mapping[str, t.Any] | None) -> bool:
-    """Whether it is the slot that has a port. Where only root can tell, its labels do: the proxy has several."""
+    """Return whether the serving container owns a port. If only root can see the owner, its labels decide."""
     if slot is None:
         return False
     url, role = (str(slot["labels"].get(f"{LABEL}{name}", "")) for name in ("url", "role"))
-    its = url.endswith(f":{use['port']}") or role == PROXY
-    return bool(use["container"] == slot["name"] or (slot["name"] in use["suspects"] and its))
+    is_labelled = url.endswith(f":{use['port']}") or role == PROXY
+    return bool(use["container"] == slot["name"] or (slot["name"] in use["suspects"] and is_labelled))

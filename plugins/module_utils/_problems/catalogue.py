@@ -16,7 +16,7 @@ import dataclasses
 import re
 import typing as t
 
-# Where the evidence of a row is. LOG is the server's log, in which the texts around a match differ between releases.
+# Places of evidence. LOG is the server's log, in which the texts around a match differ between releases.
 LOG = "log"
 KERNEL = "kernel"
 DOCKER = "docker"
@@ -25,13 +25,13 @@ MACHINE = "machine"
 RECORD = "record"
 MEMORY_LOG = "memory.log"
 
-# The row says why the server does not work.
+# The reason why the server does not work.
 CAUSE = "cause"
 # Something failed, and the reason is elsewhere in the log.
 WRAPPER = "wrapper"
 # It is the cause only if no other row is.
 HINT = "hint"
-# It does not stop a server, but a user may want to know about it.
+# It does not stop a server, but users should know about it.
 WARNING = "warning"
 # It is harmless and often taken for an error.
 INFORMATION = "information"
@@ -80,16 +80,16 @@ class KnownProblem:
     fix: str
     source: str
     severity: str = CAUSE
-    # Parts of a line, and a pattern where no part is constant.
+    # Parts of a line, or a pattern if no part is constant.
     substrings: tuple[str, ...] = ()
     pattern: str = ""
-    # Rows that are mere consequences if this one is found.
+    # Rows that are only consequences if this one is found.
     explains: tuple[str, ...] = ()
-    # The row says that something is broken, but not why.
+    # Something is broken, but the row does not show why.
     consequence: bool = False
-    # Too common to mean anything by itself: it is the cause only if it explains another row.
+    # Too common to be the cause by itself: it is the cause only if it explains another row.
     context: bool = False
-    # In a server's log: pydantic names the option in the line before, and a later line with this part has details.
+    # In a server's log, pydantic names the option in the line before, and a later line with `after` has details.
     before: bool = False
     after: str = ""
     # It counts only while its counter is 0, or, without a counter, while no line follows it.
@@ -1292,7 +1292,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         OPEN_MPI,
         severity=WRAPPER,
         substrings=(
-            # Open MPI 5 says prterun.
+            # Open MPI 5 prints prterun.
             "detected that one or more processes exited with non-zero status",
             # The two spaces are Open MPI's.
             "Primary job  terminated normally, but 1 process returned",
@@ -1842,7 +1842,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     ),
 )
 
-# Why a container may not reach the GPU of its host; the last one if no text shows the reason.
+# Causes of a container without access to the GPU. The last one applies if no text shows the cause.
 GPU_CAUSES = ("gpu_driver", "cdi_stale", "image_architecture", "cuda_broken", "docker_no_gpu")
 
 

@@ -4,10 +4,10 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""A process that outlives the module that starts it.
+"""Start a process that outlives the module.
 
-It is a fork of the Ansible module, whose archive is deleted as soon as the module exits. So everything that it needs
-is imported by then.
+The process is a fork of the Ansible module, whose archive is deleted when the module exits. So everything that it needs
+must be imported before.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OK = b"ok"
 
 
 def start_detached(main: t.Callable[[int], None]) -> str:
-    """Run it apart from this process, its terminal and its session; it is given a descriptor to say OK to.
+    """Run main detached from this process, its terminal and its session.
 
-    Return why it did not start, as it said itself; nothing if it did.
+    Main writes OK to the given file descriptor when it has started, or an error. Return the error, or an empty text.
     """
     ready, ready_in_child = os.pipe()
     child = os.fork()
@@ -42,13 +42,13 @@ def start_detached(main: t.Callable[[int], None]) -> str:
 
 
 def _detach(main: t.Callable[[int], None], ready: int) -> t.NoReturn:
-    """Return the forked child: leave the session and hand over to a grandchild that no shell and no ssh waits for."""
+    """In the forked child, start a new session and a grandchild, for which no shell and no ssh waits."""
     try:
         os.setsid()
         if os.fork() == 0:
             _run(main, ready)
     finally:
-        # Never return into the module: its clean-up belongs to the parent.
+        # Never return into the module: only the parent may run its clean-up.
         os._exit(0)
 
 

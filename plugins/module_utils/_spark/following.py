@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The options of a module that its action calls again and again, until it has finished."""
+"""Define the options of modules that their action calls repeatedly until they have finished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 
 
 def following(by_default: bool) -> dict[str, dict[str, t.Any]]:
-    """Return the options of dgx_spark.speculative._following, which the action half reads."""
+    """Return the options of the fragment dgx_spark.speculative._following, which the action plugin reads."""
     return {
         "follow": {"type": "bool", "default": by_default},
         "interval": {"type": "float", "default": 10},

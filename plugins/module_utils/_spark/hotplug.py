@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Whether DGX OS takes the network card off the bus while it sees no cable, whether it has, and what is done about it.
+"""Read whether DGX OS removes the NIC from the bus if there is no cable, and which countermeasures are installed.
 
 Nothing here needs root.
 """
@@ -15,14 +15,14 @@ import hashlib
 import typing as t
 from pathlib import Path
 
-# The package dgx-spark-mlnx-hotplug makes it when it is installed; its handler does something while it is there only.
+# The package dgx-spark-mlnx-hotplug creates it. Its handler acts only while this file exists.
 MARKER = Path("/etc/nvidia/cx7-hotplug-enabled")
-# What the driver cx7-pcie-hotplug (NVIDIA/NV-Kernels pull request 271) knows of the cable: 1 is in, 0 is out.
+# The cable as the driver cx7-pcie-hotplug (NVIDIA/NV-Kernels pull request 271) sees it: 1 is in, 0 is out.
 STATE = Path("/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state")
 HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
-# What the marker is called when this collection has put it aside.
+# The name of the marker after this collection has disabled it.
 DISABLED_MARKER = Path(f"{MARKER}.dgx-spark-speculative")
-# What starts a container when the card comes late: each file on the Spark, and its name among those of spark_network.
+# Files that start a container if the NIC appears late: the path on the Spark, and the file in spark_network.
 STARTER = {
     "/usr/local/sbin/dgx-spark-speculative-nic": "start_on_nic.sh",
     "/etc/systemd/system/dgx-spark-speculative-nic.service": "dgx-spark-speculative-nic.service",
@@ -32,9 +32,11 @@ ENABLED = Path("/etc/systemd/system/paths.target.wants/dgx-spark-speculative-nic
 
 
 def look(root: Path = Path("/")) -> dict[str, t.Any]:
-    """C(armed): the card is taken away without a cable. C(powered): what the driver says of it; None without it.
+    """Return the state of the hotplug handling.
 
-    C(aside): the present and the original path of a marker that this collection moved; empty if it did not.
+    C(armed): the NIC is removed if there is no cable. C(powered): whether the driver has powered the NIC; None without
+    the driver. C(disabled_marker): current and original path of the marker if this collection has
+    disabled it, else empty.
     """
     try:
         state = (root / STATE.relative_to("/")).read_text(encoding="ascii", errors="replace").strip()
@@ -54,7 +56,7 @@ def digest(content: bytes) -> str:
 
 
 def starter(root: Path = Path("/")) -> dict[str, t.Any]:
-    """C(files): those that are there of what starts a container with the card, with their digests. C(enabled)."""
+    """Return the installed files of STARTER with their digests as C(files), and whether the unit is C(enabled)."""
     result = {}
     for path in STARTER:
         try:

@@ -6,10 +6,9 @@
 
 """Hold the lease of a Spark: one run at a time may change it, no matter which user's.
 
-The lock is a process that has bound an abstract socket, whose name is the same for all users of a Spark. It ends with
-its process or a reboot, so there is no lock file to remove or to own. Requests for the lease, and the time since its
-last use, go over that socket, a JSON object a line each way. Times are seconds since the boot
-of the Spark, its sleep included, which no change of the clock alters.
+The lock is a process that is bound to an abstract socket, whose name is the same for all users of a Spark. It ends with
+its process or a reboot, so there is no lock file to remove or to own. Requests and answers are JSON objects on this
+socket, one a line. Times are seconds since boot, including sleep, so that setting the clock does not change them.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
 
-# A run whose lease cannot be renewed beside its tasks has it for so long, and none has it for longer.
+# The longest lease. A run has it if nothing renews the lease while its tasks run.
 TTL_OF_TASKS_S = 900.0
-# What another run has begun has to end first.
+# The longest wait until the current change of another run has ended.
 PATIENCE_S = 240.0
-# What a module may take that had begun when the lease was lost; Docker has two minutes to stop a container.
+# The longest time of a module that still runs after its run lost the lease. Docker may need two minutes for a stop.
 TASK_S = 180.0
 # During this time an interrupted run can learn that no other run used the Spark.
 LINGER_S = 3600.0
 POLL_S = 0.5
-# A program that connects and asks nothing is cut off after that; the lock has room for so many of them.
+# A connection without a request is closed after SILENT_S. There can be MOST such connections.
 SILENT_S = 5.0
 MOST = 200
 
 
 def describe_holder(holder: t.Mapping[str, t.Any]) -> str:
-    """Who has it, what for and for how long."""
+    """Return owner, activity and duration of a run as text."""
     seconds = int(holder["for_s"])
     how_long = f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
     return f"{holder['owner']} has been running {holder['activity']} for {how_long}"
@@ -76,13 +75,13 @@ class Holder:
 
 
 class Lease:
-    """Who has it, and what is answered to whom."""
+    """The state of the lease, which answers requests."""
 
     def __init__(self, request: Said, now: float) -> None:
         self._holder = self._new(request, now)
-        # The runs that were taken over from, which do not take it back.
+        # Runs that another run has taken over from. They do not get the lease again.
         self._formers: set[str] = set()
-        # What is being changed on the Spark, by which run and since when.
+        # The current changes of the Spark, each with its run and start time.
         self._changes: dict[t.Hashable, tuple[str, float]] = {}
         self._released = False
 
@@ -96,7 +95,7 @@ class Lease:
         return over and not self._is_changed(now)
 
     def begin(self, change: t.Hashable, run: str, now: float) -> None:
-        """Note that the run is changing the Spark, so that no other run gets it."""
+        """Record that the run is changing the Spark, so that no other run gets the lease."""
         self._changes[change] = (run, now)
 
     def end(self, change: t.Hashable) -> None:
@@ -109,12 +108,12 @@ class Lease:
         return self._holder.is_current(now) and not self._released
 
     def answer(self, request: Said, now: float) -> Said:
-        """Return what is answered; `wait` means to ask again, since a run has to let go first."""
+        """Return the answer to a request. `wait` means to ask again: another run is still changing the Spark."""
         do, run = request.get("do"), str(request.get("run", ""))
         if do == "ask":
             if self._is_had(now) or self._is_changed(now):
                 return self._told("held", now)
-            # Who acts on that must not meet the run again that has not been heard of for so long.
+            # With `ends`, the caller acts on this answer, so the old run must not get the lease again.
             self._released = self._released or bool(request.get("ends"))
             return {"state": "free"}
         if do == "take":
@@ -134,7 +133,7 @@ class Lease:
         return {"state": state, "holder": holder, "words": describe_holder(holder)}
 
     def _take(self, request: Said, now: float) -> None:
-        """Give it to who asks, if it is free or taken over; the same run may ask twice."""
+        """Give the lease to the requesting run if it is free or taken over. The same run may ask twice."""
         holder, run = self._holder, str(request["run"])
         if run == holder.run or run in self._formers:
             return
@@ -154,29 +153,29 @@ def _is_question(request: t.Any) -> bool:
     if not isinstance(request, dict) or not isinstance(request.get("do"), str):
         return False
     ttl = request.get("ttl", TTL_S)
-    # No number is not greater either.
+    # A comparison with NaN is always false.
     if not isinstance(ttl, (int, float)) or not ttl > 0:
         return False
     return request["do"] == "ask" or isinstance(request.get("run"), str)
 
 
 class Lock:
-    """Answers requests for the lease, any number at once."""
+    """Server that answers requests for the lease, several at once."""
 
     def __init__(self, listener: socket.socket, lease: Lease, clock: t.Callable[[], float] = since_boot) -> None:
         self._listener, self._lease, self._clock = listener, lease, clock
-        # What was read of those that have asked nothing yet, and since when they are there.
+        # Connections without a complete request: the text so far, and the time of the connection.
         self._asking: dict[socket.socket, tuple[bytes, float]] = {}
         self._selector = selectors.DefaultSelector()
 
     def serve(self) -> None:
-        """Answer until the lease is free, and was not in use recently."""
+        """Answer requests until the lease is over."""
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         with self._selector:
             while not self._lease.is_over(self._clock()):
                 for key, _events in self._selector.select(POLL_S):
-                    # One that is over is not given back to a run that asks a moment later.
+                    # A lease that is over must not be renewed by a late request.
                     if self._lease.is_over(self._clock()):
                         break
                     if key.fileobj is self._listener:
@@ -196,8 +195,8 @@ class Lock:
         self._asking[connection] = (b"", self._clock())
         self._selector.register(connection, selectors.EVENT_READ)
         if len(self._asking) > MOST:
-            # A user without rights must not keep out one with them.
-            foreign = (each for each in self._asking if not lock.has_rights(lock.peer(each)[1]))
+            # Users without rights must not block users with rights.
+            foreign = (peer for peer in self._asking if not lock.has_rights(lock.peer(peer)[1]))
             self._close(next(foreign, connection))
 
     def _close(self, connection: socket.socket) -> None:
@@ -212,7 +211,7 @@ class Lock:
         except OSError:
             more = b""
         text, since = self._asking.get(connection, (b"", 0.0))
-        # The end of a change is seen by the end of its connection.
+        # A change ends when its connection is closed.
         if not more or len(text + more) > LONGEST:
             self._close(connection)
         elif connection in self._asking and b"\n" in more:
@@ -248,13 +247,13 @@ class Lock:
 
 
 def _hold(request: Said, ready: int) -> None:
-    """Be the lock, with the lease given to who started it."""
+    """Run the lock, and give the lease to the run that started it."""
     with socket.socket(socket.AF_UNIX) as listener:
         try:
             listener.bind(f"\0{lock.NAME}")
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                # Another run was quicker, and is asked next.
+                # Another run was faster; its lock is asked next.
                 os.write(ready, OK)
                 return
             raise
@@ -266,7 +265,7 @@ def _hold(request: Said, ready: int) -> None:
 
 
 def take(request: Said) -> Said:
-    """Have the lease, or know who has it. What another run is changing is waited for."""
+    """Acquire the lease, or return its holder. Wait until changes of another run have ended."""
     patience, end, starts = Patience(), since_boot() + PATIENCE_S, 5
     while starts:
         try:

@@ -4,11 +4,11 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Ask the lock of a Spark.
+"""Send requests to the lock of a Spark.
 
-This file needs nothing else of the collection: modules and jobs import it, and the controller runs its text on a Spark
-as a program, `python3 -c TEXT QUESTION [FAILURES COMMAND...]`. Without a command the program prints the answer. With
-one it runs the command, but only if the lock answers that the run has the lease.
+This file imports nothing else of the collection. Modules and jobs import it, and the controller runs its text on a
+Spark as a program: `python3 -c TEXT QUESTION [FAILURES COMMAND...]`. Without a command the program prints the answer.
+With one it runs the command, but only if the lock answers that the run has the lease.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ import time
 import typing as t
 
 NAME = "dgx-spark-speculative"
-# Names the run in the environment of its modules, and so of the jobs that they start.
+# Environment variable with the run's id, for its modules and the jobs that they start.
 RUN = "DGX_SPARK_SPECULATIVE_RUN"
-# A run that was not heard of for so long has the Spark for itself no more.
+# The lease ends this long after the last renewal.
 TTL_S = 45.0
 LONGEST = 4096
 ANSWER_S = 5.0
 # Their members can become root.
 GROUPS = {"docker", "sudo", "admin", "wheel"}
 
-# Which states may be answered to which question; all others are about a run's own lease.
+# Valid states by request. All other requests are about a run's own lease.
 ANSWERS = {"ask": ("free", "held", "denied"), "take": ("held", "refused", "wait", "denied")}
 
 Said = dict[str, t.Any]
 
 
 class LockError(Exception):
-    """The lock gives no answer that can be used; the text is one sentence for the user, without its full stop."""
+    """The lock gave no usable answer. The text is one sentence for the user, without its full stop."""
 
 
 class NoRights(LockError):
-    """A user who may not change the Spark has the name of the lock. So there is no lock."""
+    """The process with the lock's name belongs to a user who may not change the Spark. So there is no lock."""
 
 
 class Silence(LockError):
-    """A process has the name of the lock and says nothing."""
+    """The process with the lock's name does not answer."""
 
     def __init__(self, text: str, pid: int) -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ def since_boot() -> float:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the process at the other end, 0 if it cannot be seen from here, and its user."""
+    """Return PID and user of the process at the other end. The PID is 0 if it is in another PID namespace."""
     pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -76,9 +76,9 @@ def user_name(uid: int) -> str:
 
 
 def has_rights(uid: int) -> bool:
-    """Return whether a user may change this Spark: root, the user of this process, and members of certain groups.
+    """Return whether a user may change this Spark: root, the user of this process, and members of GROUPS.
 
-    If this process is root's by sudo, so may the user who has called sudo, whom perhaps only a file of sudo's names.
+    If this process runs as root through sudo, the user who called sudo may, too. Perhaps only sudoers names this user.
     """
     own = os.geteuid()
     if uid in (0, own) or (own == 0 and os.environ.get("SUDO_UID") == str(uid)):
@@ -95,7 +95,7 @@ def has_rights(uid: int) -> bool:
 
 
 def _owner(connection: socket.socket) -> tuple[str, str, int]:
-    """Name the process that has the name of the lock, and how to end it."""
+    """Return a description of the process with the lock's name, how to end it, and its PID."""
     try:
         pid, uid = peer(connection)
     except OSError:
@@ -115,13 +115,13 @@ def _is_answer(answer: t.Any, do: t.Any) -> bool:
         isinstance(holder, dict)
         and all(isinstance(holder.get(key), str) for key in ("owner", "activity"))
         and isinstance(holder.get("for_s"), (int, float))
-        # Neither infinite nor no number.
+        # Neither infinite nor NaN.
         and abs(holder["for_s"]) < 1e12
     )
 
 
 def connect(question: Said, timeout: float | None = None) -> tuple[socket.socket, Said]:
-    """Return the open connection, and what the lock answers; the state is `none` if there is no lock."""
+    """Return the open connection and the answer of the lock. The state is `none` if there is no lock."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(timeout or ANSWER_S)
     try:
@@ -164,21 +164,21 @@ def _answer(connection: socket.socket, question: Said) -> Said:
 
 
 def ask(question: Said, timeout: float | None = None) -> Said:
-    """Return what the lock answers."""
+    """Return the answer of the lock."""
     connection, answer = connect(question, timeout)
     connection.close()
     return answer
 
 
 def main(question: str, failures: str = "", *command: str) -> None:
-    """Print the answer, or run a command if the run has the lease. The lock sees its end: the command has the socket.
+    """Print the answer, or run a command if the run has the lease.
 
-    FAILURES are the sentences of a task that fails instead, one for each state.
+    The command inherits the socket, so the lock notices its end. FAILURES are error messages by state, in JSON.
     """
-    asked = json.loads(question)
+    request = json.loads(question)
     try:
-        # A Spark that is about to run out of memory may take longer than one that a person waits for.
-        connection, answer = connect(asked, 2 * ANSWER_S)
+        # A Spark with little free memory may answer slowly.
+        connection, answer = connect(request, 2 * ANSWER_S)
     except LockError as error:
         answer = {"state": "silent", "words": str(error)}
     if not command:
@@ -187,12 +187,12 @@ def main(question: str, failures: str = "", *command: str) -> None:
     if answer["state"] == "held":
         connection.setblocking(True)
         connection.set_inheritable(True)
-        os.environ[RUN] = asked["run"]
+        os.environ[RUN] = request["run"]
         os.execvp(command[0], command)
     sentences = json.loads(failures)
-    told = sentences.get(answer["state"]) or sentences["silent"]
-    # As a module does that has failed.
-    result = {"failed": True, "changed": False, "msg": told.replace("<words>", answer.get("words", ""))}
+    message = sentences.get(answer["state"]) or sentences["silent"]
+    # The output of a failed module.
+    result = {"failed": True, "changed": False, "msg": message.replace("<words>", answer.get("words", ""))}
     sys.stdout.write(f"{json.dumps(result)}\n")
 
 

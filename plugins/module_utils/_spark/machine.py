@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What this machine is: GPU, network cards, memory. Read from nvidia-smi, sysfs and procfs."""
+"""Read the facts of this machine from nvidia-smi, sysfs and procfs: GPU, NICs and memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
 
-# NVIDIA's name of the chip in a DGX Spark and in the boxes other makers build on it.
+# NVIDIA's name of the chip in a DGX Spark and in other vendors' machines of this kind.
 GPU_NAME = "GB10"
-# PCI vendor and device of that chip's GPU, and of the ConnectX-7 that every GB10 box carries.
+# PCI vendor and device of its GPU, and of the ConnectX-7 in every GB10 machine.
 GB10 = ("0x10de", "0x2e12")
 CONNECTX7 = ("0x15b3", "0x1021")
 
@@ -32,14 +32,14 @@ class Gpu:
 
 
 def parse_gpus(output: str) -> list[Gpu]:
-    """Lines of C(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)."""
+    """Parse the output of C(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)."""
     rows = [line.split(",") for line in output.splitlines() if "," in line]
     return [Gpu(name.strip(), driver.strip()) for name, driver in rows]
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuProcess:
-    """A process that computes on the GPU; a name or a size that the driver keeps to itself is None."""
+    """A process that computes on the GPU. Name or size are None if the driver does not report them."""
 
     pid: int
     name: str | None
@@ -49,25 +49,25 @@ class GpuProcess:
 GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv,noheader,nounits")
 GPU_DEADLINE_S = 10.0
 SILENT = "did not answer within"
-# Below this the kernel is busy with finding memory.
+# Below this much available memory the kernel spends its time on finding memory.
 SCARCE_BYTES = 2 * 2**30
 
 
 class LookError(Exception):
-    """What was asked for cannot be looked at; the text is one sentence."""
+    """A requested fact cannot be read. The text is one sentence."""
 
 
 class GpuError(OSError):
-    """What nvidia-smi has instead of an answer, in a few words."""
+    """An error of nvidia-smi, in a few words."""
 
 
 def ask_gpu(command: t.Sequence[str]) -> str:
     """Return the output of nvidia-smi; raise GpuError if it fails.
 
-    A hung driver answers no question, and who waits for it in the kernel ends by no signal: it is left behind.
+    If the driver hangs, nvidia-smi waits in the kernel and no signal ends it, so the process is left behind.
     """
     try:
-        asked = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,20 +79,20 @@ def ask_gpu(command: t.Sequence[str]) -> str:
     except OSError:
         raise GpuError(f"there is no {command[0]}") from None
     try:
-        output, error = asked.communicate(timeout=GPU_DEADLINE_S)
+        output, error = process.communicate(timeout=GPU_DEADLINE_S)
     except subprocess.TimeoutExpired:
-        os.killpg(asked.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            asked.wait(timeout=1)
+            process.wait(timeout=1)
         raise GpuError(f"{command[0]} {SILENT} {GPU_DEADLINE_S:g} s") from None
-    if asked.returncode != 0:
+    if process.returncode != 0:
         text = " ".join((error.strip() or output.strip()).split())
-        raise GpuError(f"{command[0]} says '{text[:300]}'" if text else f"{command[0]} ended with {asked.returncode}")
+        raise GpuError(f"{command[0]} says '{text[:300]}'" if text else f"{command[0]} ended with {process.returncode}")
     return output
 
 
 def parse_compute_apps(output: str) -> list[GpuProcess]:
-    """Return the lines of that query; the size is in MiB, and a name may hold commas."""
+    """Parse the output of GPU_PROCESSES. Sizes are in MiB, and a name may contain commas."""
     result = []
     for line in output.splitlines():
         pid, _separator, rest = line.partition(",")
@@ -119,7 +119,7 @@ def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProce
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """/proc/meminfo in bytes."""
+    """Return the values of /proc/meminfo in bytes."""
     result = {}
     for line in text.splitlines():
         key, _separator, rest = line.partition(":")
@@ -130,17 +130,17 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def oom_daemons(root: Path) -> list[str]:
-    """Who runs here that ends programs when the memory is short."""
+    """Return the running daemons that end programs if memory is low."""
     names = set()
     for file in (root / "proc").glob("[0-9]*/comm"):
-        # It may have ended since.
+        # The process may have ended.
         with contextlib.suppress(OSError):
             names.add(file.read_text(encoding="utf-8", errors="replace").strip())
     return sorted(names & {"earlyoom", "systemd-oomd"})
 
 
 def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
-    """Functions with this vendor and device below a directory such as /sys/bus/pci/devices."""
+    """Count the PCI functions with this vendor and device in a directory such as /sys/bus/pci/devices."""
 
     def identity(device: Path) -> tuple[str, ...]:
         try:
@@ -152,9 +152,9 @@ def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
 
 
 def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
-    """Why nothing can be served here; empty for a sound Spark.
+    """Return the reasons why no server can run here; none for a Spark that works.
 
-    Where nvidia-smi names no GPU, a witness, bus or driver, tells a broken driver from another machine.
+    A witness (a GB10 on the bus, or a loaded driver) distinguishes a broken driver from another kind of machine.
     """
     if any(GPU_NAME in gpu.name for gpu in gpus):
         return []
@@ -166,7 +166,7 @@ def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
 
 
 def remedy(error: str, available: int) -> str:
-    """Return the fix for a driver that does not answer: a full memory alone makes nvidia-smi take minutes."""
+    """Return the fix for a driver that does not answer. Full memory alone can make nvidia-smi take minutes."""
     if SILENT in error and available < SCARCE_BYTES:
         return (
             "Next to no memory is available, which alone can make it take minutes: free some first, such as with "
@@ -184,24 +184,24 @@ class Facts(t.TypedDict):
     """The machine, and its memory in bytes, which CPU and GPU share."""
 
     is_spark: bool
-    # Why it is no Spark, or why a Spark cannot serve.
+    # Reasons why it is no Spark, or why no server can run on it.
     problems: list[str]
-    # How to repair a GPU driver that does not answer, else empty.
+    # The fix for a GPU driver that does not answer, else empty.
     remedy: str
     # Each with name and driver.
     gpus: list[dict[str, t.Any]]
-    # The ConnectX-7 functions on the PCI bus: usually none without a cable.
+    # Number of ConnectX-7 functions on the PCI bus: usually 0 without a cable.
     connectx: int
     hotplug: dict[str, t.Any]
     memory_total: int
-    # What a program could get now, by the kernel's estimate.
+    # The kernel's estimate of the memory that programs can allocate now.
     memory_available: int
-    # What holds nothing, not even the content of files.
+    # Memory without any content, not even page cache.
     memory_free: int
 
 
 def look() -> Facts:
-    """Return what kind of machine this is, and what memory it has."""
+    """Return the facts of this machine."""
     gpus, error = [], ""
     try:
         gpus = parse_gpus(ask_gpu(QUERY))

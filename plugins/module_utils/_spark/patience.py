@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""How long a lock that says nothing is waited for."""
+"""Wait for a lock that does not answer, for a limited time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark impor
 
 
 class Patience:
-    """Ends a lock that has been silent for so long that no run can have renewed its lease."""
+    """End a lock that has not answered for so long that every lease has expired."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -24,12 +24,12 @@ class Patience:
         self._since = None
 
     def silent(self, silence: lock.Silence) -> None:
-        """Wait on, or end it. Raise what it was told if it cannot be ended from here."""
+        """Return to ask again, or kill the lock after the limit. Raise the error if the lock cannot be killed."""
         now = lock.since_boot()
-        # The question took its time, too.
+        # The request itself has waited, too.
         self._since = now - lock.ANSWER_S if self._since is None else self._since
         try:
-            # Only root and its own user can; 0 is a process in another namespace.
+            # Only root and its own user can kill it. PID 0 means another namespace.
             if silence.pid:
                 os.kill(silence.pid, signal.SIGKILL if now - self._since >= lock.TTL_S else 0)
                 return

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Run a job that outlives its caller. Its supervisor is a detached process, which imports nothing more."""
+"""Run a job that outlives its caller. Its supervisor is a detached process that imports no more modules."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
 
-# A zip application or a plain text, which Python tells apart by itself.
+# A zip application or source text: Python runs both.
 PROGRAM = "program.pyz"
 POLL_S = 0.25
-# A program that prints progress in a tight loop must not make the supervisor write a file each time.
+# The supervisor writes its file no more often than this, however often the program prints progress.
 WRITE_EVERY_S = 0.5
 TERMINATE_GRACE_S = 5.0
 NO_PROGRESS: dict[str, t.Any] = {"percent": None, "text": ""}
@@ -37,7 +37,7 @@ NO_PROGRESS: dict[str, t.Any] = {"percent": None, "text": ""}
 State = dict[str, t.Any]
 
 NUMBER = (int, float)
-# What a state holds: of which type, and what it is as long as that is not known.
+# The fields of a state, each with its type and its value while unknown.
 FIELDS: dict[str, tuple[t.Any, t.Any]] = {
     "id": (str, ""),
     "key": (str, ""),
@@ -62,7 +62,7 @@ class WatchedJobError(Exception):
 
 
 def job_key(program: bytes, arguments: t.Sequence[str]) -> str:
-    """Return the key of the same work. Standard input is left out: a renewed token is no other work."""
+    """Return a key that identifies the work. It excludes standard input, because a new token is not new work."""
     return hashlib.sha256(json.dumps([hashlib.sha256(program).hexdigest(), *arguments]).encode()).hexdigest()
 
 
@@ -74,24 +74,24 @@ def boot_id() -> str:
 
 
 def process_stat(pid: int) -> tuple[str, int, int, int] | None:
-    """State letter, process group, session and start time (ticks since boot); None when there is no such process."""
+    """Return state letter, process group, session and start time (ticks since boot); None if there is no process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The command's name stands in parentheses and may itself hold spaces and parentheses.
+    # The command's name is in parentheses and may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[2]), int(fields[3]), int(fields[19])
 
 
 def is_same_process(pid: int | None, start: int | None) -> bool:
-    """Whether the process still runs; another one that was given the same number does not count."""
+    """Return whether the process still runs. A later process with the same PID does not count."""
     stat = process_stat(pid) if pid else None
     return stat is not None and stat[0] not in "ZX" and stat[3] == start
 
 
 def group_lives(group: int) -> bool:
-    """Whether a process is left of the session that the program was started as the leader of."""
+    """Return whether a process of the program's session still runs."""
     for entry in Path("/proc").iterdir():
         stat = process_stat(int(entry.name)) if entry.name.isdigit() else None
         if stat is not None and stat[0] not in "ZX" and stat[1] == stat[2] == group:
@@ -100,13 +100,13 @@ def group_lives(group: int) -> bool:
 
 
 def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
-    """End the program with all its children: ask first, then insist."""
+    """End the program and its children with SIGTERM, then with SIGKILL."""
     pid, start = state.get("program_pid"), state.get("program_start")
     if not pid or state.get("boot") != boot_id():
         return
     stat = process_stat(pid)
     if stat is not None and stat[3] != start:
-        # The number was given to another process, which happens only when the whole group has gone.
+        # The PID was reused, which happens only after the whole group has ended.
         return
     deadline = time.monotonic() + grace_s
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -118,14 +118,14 @@ def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
 
 
 def give_to_owner(path: Path) -> None:
-    """Give a file that root made in a user's directory to the user, who may run the next job without root."""
+    """Give a file that root created to the directory's owner, who may run the next job without root."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file in one step. On a full disk the old one is overwritten, which needs no new block."""
+    """Replace a file atomically. On a full disk, overwrite it instead, which needs no new block."""
     temporary = path.with_name(path.name + ".new")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -144,7 +144,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def last_line(path: Path) -> str:
-    """Return the last line of a log that is not blank."""
+    """Return the last non-blank line of a log."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
@@ -155,7 +155,7 @@ def last_line(path: Path) -> str:
 
 
 def of_any(state: t.Mapping[str, t.Any]) -> State:
-    """Return a state as it has to be, from one that another release or a hand may have written."""
+    """Return a state with all fields and valid types. Another release or a user may have written the file."""
     return {
         name: state[name] if isinstance(state.get(name), kind) else unknown for name, (kind, unknown) in FIELDS.items()
     }
@@ -177,9 +177,9 @@ class Job:
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Two calls at the same instant must not both start the job. The lock stays when the job's directory goes."""
-        # mkdir's parents would be open to the group.
-        for directory in reversed([one for one in (self.parent, *self.parent.parents) if not one.exists()]):
+        """Hold the job's lock, so that only one of two calls starts it. The lock file outlives the directory."""
+        # With parents=True, mkdir would make the parents accessible to the group.
+        for directory in reversed([path for path in (self.parent, *self.parent.parents) if not path.exists()]):
             directory.mkdir(mode=0o700, exist_ok=True)
             give_to_owner(directory)
         lock = self.parent / f"{self.name}.lock"
@@ -189,7 +189,7 @@ class Job:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            # An explicit unlock also counts for the copy of the descriptor in a child that is just being forked.
+            # An explicit unlock also releases the copy of the descriptor in a child that is being forked.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -201,7 +201,7 @@ class Job:
             except FileNotFoundError:
                 return None
             except (ValueError, RecursionError):
-                # Caught in the middle of the overwriting that a full disk makes necessary, or cut by a power loss.
+                # The file is being overwritten because the disk is full, or a power loss cut it.
                 time.sleep(0.05 * attempt)
                 continue
             return of_any(state) if isinstance(state, dict) else None
@@ -218,7 +218,7 @@ class Job:
     def settled(self) -> tuple[State | None, bool]:
         """Return the state and whether the job runs.
 
-        A job that ends between the two reads counts as ended, not as dead.
+        A job that is not running is read again: it may have ended, with a new state, since the first read.
         """
         state = self.read()
         if state is None or self.is_running(state):
@@ -228,9 +228,9 @@ class Job:
     def start(
         self, key: str, program: bytes, arguments: t.Sequence[str], stdin: bytes, replaced: State | None = None
     ) -> State:
-        """Start the job detached from this process, its terminal and its session. Call it with the lock held."""
+        """Start the job detached from this process, its terminal and its session. The caller must hold the lock."""
         if replaced is not None and not replaced["finished"]:
-            # Its supervisor was killed, which a program may have survived.
+            # If the supervisor was killed, the program may still run.
             terminate_program(replaced)
         self.directory.mkdir(mode=0o700, exist_ok=True)
         self.directory.chmod(0o700)
@@ -248,7 +248,7 @@ class Job:
         return started
 
     def wait(self, job_id: str, seconds: float) -> tuple[State | None, bool]:
-        """Wait for the end of the job, but not longer than asked. No state: it is gone, or another one by now."""
+        """Wait until the job ends or the time is over. Return no state if the job was removed or replaced."""
         deadline = time.monotonic() + seconds
         while True:
             state, running = self.settled()
@@ -260,7 +260,7 @@ class Job:
             time.sleep(min(POLL_S, left))
 
     def mark_seen(self, job_id: str) -> bool:
-        """Note that the end of the job was reported. Return False if it already was. Needs the lock."""
+        """Record that the job's end was reported. Return False if it already was. The caller must hold the lock."""
         state = self.read()
         if state is None or state["id"] != job_id or state["seen"]:
             return False
@@ -268,14 +268,14 @@ class Job:
         return True
 
     def is_at_work(self) -> bool:
-        """Whether there is something to end: a program may have survived its supervisor."""
+        """Return whether the job or its program runs. A program may outlive its supervisor."""
         state, running = self.settled()
         if state is None or running:
             return running
         return state["boot"] == boot_id() and is_same_process(state["program_pid"], state["program_start"])
 
     def stop(self) -> None:
-        """End the job and remove its directory. Call it with the lock held."""
+        """End the job and remove its directory. The caller must hold the lock."""
         if not self.directory.exists():
             return
         state, _changed = self.settled()
@@ -326,13 +326,13 @@ def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: i
 
 
 def _write_if_possible(job: Job, state: State) -> None:
-    # A progress that cannot be written is no reason to end the work; the end is written again anyway.
+    # A failed write of the progress must not end the work. The end is written again anyway.
     with contextlib.suppress(OSError):
         job.write(state)
 
 
 def outcome(job: Job, rc: int, result: t.Any, error: str | None) -> State:
-    """Return the state in which the job ended, from the exit status and the last output."""
+    """Return the final state of the job, from the exit status and the last output."""
     if error is None and rc != 0:
         said = last_line(job.log)
         error = f"The {job.name} job ended with {how_it_ended(rc)} and without saying why; its log is {job.log}"
@@ -344,10 +344,11 @@ def outcome(job: Job, rc: int, result: t.Any, error: str | None) -> State:
 
 
 class _Reader:
-    """Takes the program's lines apart: progress, result, error, and anything else for the log.
+    """Parser of the program's output: progress, result and error. Other lines go to the log.
 
-    The program prints a JSON object a line: {"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}} at any time; at
-    the end {"result": {...}} with exit status 0, or {"error": "One sentence."} with 1. A result's `warnings` are shown.
+    The program prints a JSON object a line: {"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}} at any time. At
+    the end it prints {"result": {...}} with exit status 0, or {"error": "One sentence."} with 1. The `warnings` of a
+    result are shown.
     """
 
     def __init__(self, state: State, log: t.BinaryIO) -> None:
@@ -390,7 +391,7 @@ class _Reader:
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, reader: _Reader, write: t.Callable[[], None]) -> None:
-    """Move the secret in and the lines out until the program has ended."""
+    """Write standard input to the program and read its output, until it has ended."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("the program has to be started with pipes")
     os.set_blocking(process.stdin.fileno(), False)
@@ -413,7 +414,7 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, reader: _Reader, write
             reader.feed(data)
             dirty, open_ = True, bool(data)
         elif process.poll() is not None:
-            # A child of the program may hold its standard output open for ever.
+            # A child of the program may keep its standard output open.
             open_ = False
         if dirty and time.monotonic() - written >= WRITE_EVERY_S:
             write()
