@@ -7,26 +7,25 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: story
 type: stdout
-short_description: A run of a playbook as a few lines
+short_description: Print a run of a playbook in a few lines
 version_added: 0.1.0
 description:
-  - Prints a line for each step of a playbook instead of each task. A step is a role that the playbook includes, with
-    all that happens in it, and is called as the playbook calls its inclusion. Tasks of the playbook itself that follow
-    each other are a step, too; it is called as the task that took longest, or as the play if it has no other step.
-  - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs), and says in a few words what
-    was found, what was changed and how far long work has come. Where hosts differ, each has its line. A step that has
-    changed nothing and has nothing to say has none.
-  - On a terminal the step that is under way is drawn in place. Elsewhere a step that takes long has a line every ten
+  - Prints a line for each step of a playbook instead of each task. A step is a role that the playbook includes, and has
+    the title of the inclusion. Consecutive tasks of the playbook itself are also a step. Its title is the name of the
+    task that took longest, or of the play if it has no other step.
+  - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs). It shows facts, changes and the
+    progress of long work in a few words. If the results of hosts differ, each host has a line. A step without changes
+    and without a text has no line.
+  - On a terminal, the current step is redrawn in place. Without a terminal, a long step prints its progress every ten
     seconds at most.
-  - A failure is told once, when no C(rescue) can deal with it any more, without the lines of the playbook around it.
-    One that C(ignore_errors) ignores is named in the line of its step, and those that a C(rescue) has dealt with are
-    counted there.
-  - What a task that is in check mode by itself would change is not told in a run that is not.
-  - Warnings come at the end, or before the failure. What a task displays for people, such as M(ansible.builtin.debug)
-    and the reports of this collection, is shown whole, but for the report of a run that has changed nothing. So are
-    diffs of texts; of data only what differs is shown.
+  - A failure is printed once, when no C(rescue) can handle it any more, without an excerpt of the playbook. The line of
+    a step names the failures that C(ignore_errors) ignores, and counts those that a C(rescue) handles.
+  - If a task sets C(check_mode) itself in a run without check mode, its changes are not shown.
+  - Warnings are printed at the end, or before the failure. The texts of M(ansible.builtin.debug) and the reports of
+    this collection are printed in full. The report of a run that has changed nothing is shortened.
+  - Diffs of texts are printed in full. Diffs of data show only the differences.
   - Lines are as wide as the terminal, and 100 columns at most.
-  - With C(-v) and more everything is as with P(ansible.builtin.default#callback).
+  - With C(-v), the output is that of P(ansible.builtin.default#callback).
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -70,7 +69,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 )
 
 COLOURS = {"ok": None, "changed": "COLOR_CHANGED", "differs": "COLOR_CHANGED"}
-# Whose tasks of several hosts are under way at once.
+# Strategies in which different hosts run different tasks at the same time.
 FREE = {"free", "host_pinned", "ansible.builtin.free", "ansible.builtin.host_pinned"}
 
 
@@ -79,7 +78,7 @@ def colour(name: str | None) -> str | None:
 
 
 class Story:
-    """What a run has to tell; its methods are called as Ansible's events."""
+    """The output of a run. Methods have the names of Ansible's events."""
 
     def __init__(self, base: CallbackModule, screen: Screen, clock: t.Callable[[], float]) -> None:
         self._base = base
@@ -100,9 +99,9 @@ class Story:
         # Hosts that stop because too many others failed.
         self._stopped: set[str] = set()
         self._talk: dict[str, list[str]] = {}
-        # What the lines of earlier steps say.
+        # Texts in the lines of earlier steps.
         self._said: set[str] = set()
-        # In how many steps a host was changed, or would have been.
+        # Number of steps in which a host was changed, or would be, by host and mark.
         self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
         screen.in_short = self._is_unchanged
         self._checks = bool(context.CLIARGS.get("check"))
@@ -113,7 +112,7 @@ class Story:
         self._end_step(last=True)
         self._settle()
         self._play, self._hosts, self._steps_told = play, {}, 0
-        # What the default callback needs if it has to take over.
+        # The default callback needs the play if the story fails.
         self._base._play = play
 
     def playbook_on_no_hosts_matched(self) -> None:
@@ -133,7 +132,7 @@ class Story:
             self._end_step()
             self._settle()
             self._step = Step(result, now)
-        # Where no host is left, the rest of the step is an `always`.
+        # If no host is left, the remaining tasks of the step are in an `always`.
         if self._hosts.keys() - {failure.host for failure in self._held}:
             self._settle()
         self._task = task
@@ -158,11 +157,11 @@ class Story:
             seen.said = text
         if result.result.get("changed") and not self._only_looks(result.task):
             getattr(seen, "differs" if result.task.check_mode else "changed").append(changed_by(result.task))
-        # What was displayed has spoken for itself.
+        # A task that displays its own text needs no other.
         if self._base._run_is_verbose(result):
             self._speak(result)
         elif not is_silent(result.task) and self._screen.others == self._others:
-            # Only now it is known not to be skipped.
+            # Only now it is certain that the task was not skipped.
             self._under_way("", name)
 
     def runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
@@ -180,7 +179,7 @@ class Story:
     def runner_on_unreachable(self, result: t.Any) -> None:
         self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))
         if not result.task.ignore_unreachable:
-            # No rescue is for this.
+            # A rescue does not handle unreachable hosts.
             failure = self._held[-1]
             self._held[-1] = failure._replace(why=f"{failure.why}\n{REACHED_BY}", reached=False, guards=frozenset())
 
@@ -192,7 +191,7 @@ class Story:
         if self._base._run_is_verbose(result):
             self._speak(result)
 
-    # The result of the whole task tells which items failed.
+    # The result of the whole task has the failed items.
     runner_item_on_failed = runner_item_on_skipped = runner_on_skipped
 
     def runner_retry(self, result: t.Any) -> None:
@@ -204,25 +203,25 @@ class Story:
         self._stopped |= self._hosts.keys()
 
     def nothing(self, *arguments: t.Any) -> None:
-        """Not worth a line."""
+        """Ignore an event that needs no line."""
 
     playbook_on_include = playbook_on_notify = nothing
     runner_on_async_poll = runner_on_async_ok = runner_on_async_failed = nothing
 
     def _only_looks(self, task: t.Any) -> bool:
-        """Whether a task is in check mode by itself, in a run that is not: another one does what it would do."""
+        """Return whether only the task is in check mode, not the run. Another task makes its changes."""
         return bool(task.check_mode) and not self._checks
 
     def on_file_diff(self, result: t.Any) -> None:
         if self._only_looks(result.task):
             return
-        for one in result.result.get("results") or [result.result] if result.task.loop else [result.result]:
-            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(changes(one["diff"]))):
+        for item in result.result.get("results") or [result.result] if result.task.loop else [result.result]:
+            if item.get("diff") and item.get("changed") and (text := self._base._get_diff(changes(item["diff"]))):
                 self._screen.show(f"{task_name(result.task)} ({result.host.get_name()}):\n{text}")
 
     def playbook_on_stats(self, stats: t.Any) -> None:
         bad = {*stats.failures, *stats.dark}
-        # A rescue at the very end has dealt with the others.
+        # Rescues at the end of the play have handled the others.
         self._held = [failure for failure in self._held if failure.host in bad or not failure.guards]
         self._end_step(last=True)
         self._settle(self._held)
@@ -235,12 +234,12 @@ class Story:
             self._screen.show("")
         for host in hosts:
             counts = stats.summarize(host)
-            # The playbook's own look at the request, on the controller.
+            # On localhost, playbooks only check the inputs.
             if host != "localhost" or host in bad or self._counts[host, "changed"] or len(hosts) == 1:
                 self._recap(host, counts, bool(bad))
 
     def broken_off(self) -> None:
-        """End the story of a process that ends without a last event."""
+        """End the story if the process ends without the last event."""
         if self._step is not None:
             goes_on = GOES_ON if self._task is not None and is_followed(self._task) else ""
             self._screen.show(f"interrupted during: {self._step.task}{goes_on}", colour("COLOR_ERROR"))
@@ -249,13 +248,13 @@ class Story:
         self._screen.release()
 
     def give_up(self) -> None:
-        """Leave no failure untold."""
+        """Print all failures that were not printed yet."""
         self._screen.release()
         for failure in self._held:
             self._screen.show(f"FAILED  {failure.host}: {failure.task}: {failure.why}", colour("COLOR_ERROR"))
 
     def _is_unchanged(self) -> bool:
-        """Whether this run has changed nothing, and nothing has failed for good."""
+        """Return whether this run has changed nothing and has no failure."""
         here = self._step.hosts.values() if self._step else ()
         changed = any(seen.changed or seen.differs for seen in here)
         return not (changed or any(self._counts.values()) or self._failed or self._held)
@@ -276,7 +275,7 @@ class Story:
         self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))
 
     def _speak(self, result: t.Any) -> None:
-        """Keep what a task such as debug prints for all hosts together."""
+        """Collect the text of a task such as debug, so that hosts with the same text share it."""
         message = result.result.get("msg")
         lines = message if isinstance(message, list) else [message]
         if message and all(isinstance(line, str) for line in lines):
@@ -300,7 +299,7 @@ class Story:
         self._under_way(host, rest if len(self._hosts) == 1 else text)
 
     def _under_way(self, about: str, text: str) -> None:
-        # Progress comes from a thread of Ansible's.
+        # Another thread may end the step, so read it once.
         step = self._step
         if step is not None:
             self._screen.note(about, self._at_work(text, step), step.began)
@@ -329,25 +328,25 @@ class Story:
             self._screen.show(text, colour(COLOURS.get(found, "COLOR_ERROR")))
 
     def _settle(self, failures: t.Sequence[Failure] | None = None) -> None:
-        """Tell of the hosts for which nothing can deal with a failure any more."""
+        """Print the failures that no rescue can handle any more."""
         if failures is None:
             final = {failure.host for failure in self._held if not failure.guards}
             failures = [failure for failure in self._held if failure.host in final]
         if failures:
-            # What comes last is why it failed.
+            # The failure is printed last, so warnings come before it.
             self._screen.warn()
-        for text in blocks(in_order(failures, self._hosts, lambda one: one.host)):
+        for text in blocks(in_order(failures, self._hosts, lambda failure: failure.host)):
             self._screen.show(text, colour("COLOR_ERROR"), stderr=self._base.get_option("display_failed_stderr"))
-        told = {failure.host for failure in failures}
-        self._failed |= told
-        self._held = [failure for failure in self._held if failure.host not in told]
+        hosts = {failure.host for failure in failures}
+        self._failed |= hosts
+        self._held = [failure for failure in self._held if failure.host not in hosts]
 
 
 def event(name: str) -> t.Callable[..., None]:
-    """Told by the story, or by Ansible's own callback where there is none or it broke."""
+    """Return a method that passes an event to the story, or to Ansible's own callback if there is no story."""
     default = getattr(Default, name)
 
-    def told(self: CallbackModule, *arguments: t.Any, **options: t.Any) -> None:
+    def handler(self: CallbackModule, *arguments: t.Any, **options: t.Any) -> None:
         if self._story is not None:
             try:
                 getattr(self._story, name[len("v2_") :])(*arguments, **options)
@@ -356,11 +355,11 @@ def event(name: str) -> t.Callable[..., None]:
                 self._give_up(error)
         default(self, *arguments, **options)
 
-    return told
+    return handler
 
 
 class CallbackModule(Default):
-    """The story, and Ansible's own output with -v and where the story fails."""
+    """Callback that prints the story, or Ansible's own output with -v or if the story fails."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -370,7 +369,7 @@ class CallbackModule(Default):
         super().__init__()
         self._story: Story | None = None
         self._process = os.getpid()
-        # What a step is called depends on how long its tasks take.
+        # Tests replace the clock, because the title of a step depends on the time of its tasks.
         self.clock: t.Callable[[], float] = time.monotonic
 
     def v2_playbook_on_start(self, playbook: t.Any) -> None:

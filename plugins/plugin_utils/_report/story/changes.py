@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What matters of a diff of data: Docker tells all of a mount or of an environment where one word is another."""
+"""Reduce the diff of data to its differences: Docker reports a whole mount or environment if one word differs."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ def is_nothing(value: t.Any) -> bool:
 
 
 def plain(value: t.Any) -> t.Any:
-    """Return data without what is not set."""
+    """Return data without unset values."""
     if isinstance(value, dict):
-        return {key: one for key, found in value.items() if not is_nothing(one := plain(found))}
-    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: kept for key, item in value.items() if not is_nothing(kept := plain(item))}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def essence(value: t.Any) -> t.Any:
-    """Return data without what is not set or off, which for Docker is the same."""
+    """Return data without values that are unset or off, which is the same for Docker."""
     if isinstance(value, dict):
-        return {key: essence(one) for key, one in value.items() if one is not False}
+        return {key: essence(item) for key, item in value.items() if item is not False}
     return value
 
 
 def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
-    """Return what each of two has that the other lacks, without what is not set."""
+    """Return the part of each of two values that the other one lacks, without unset values."""
     before, after = plain(before), plain(after)
     if isinstance(before, dict) and isinstance(after, dict):
         pairs = {key: apart(before.get(key), after.get(key)) for key in sorted({*before, *after})}
-        mine, theirs = ({key: cluster[side] for key, cluster in pairs.items()} for side in (0, 1))
-        return plain(mine), plain(theirs)
+        old, new = ({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
+        return plain(old), plain(new)
     if isinstance(before, list) and isinstance(after, list):
-        if not all(isinstance(one, dict) for one in (*before, *after)):
-            # Their order may be what differs, as that of a command's words.
+        if not all(isinstance(item, dict) for item in (*before, *after)):
+            # The order may differ, as in the words of a command.
             return (None, None) if before == after else (before, after)
-        known = [[essence(one) for one in side] for side in (before, after)]
-        return [one for one in known[0] if one not in known[1]], [one for one in known[1] if one not in known[0]]
+        old_items, new_items = ([essence(item) for item in side] for side in (before, after))
+        return [item for item in old_items if item not in new_items], [
+            item for item in new_items if item not in old_items
+        ]
     return (None, None) if before == after else (before, after)
 
 
 def changes(diff: t.Any) -> t.Any:
-    """Return a module's diff, or several; texts stay as they are."""
+    """Return a module's diff, or several, reduced to the differences. Texts stay unchanged."""
     if isinstance(diff, list):
-        return [changes(one) for one in diff]
+        return [changes(item) for item in diff]
     old, new = (diff.get("before"), diff.get("after")) if isinstance(diff, dict) else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict):
         return diff
-    # Such as the path of what is told of.
-    same = {key: one for key, one in old.items() if isinstance(one, str) and one == new.get(key)}
+    # Keep texts that identify the object, such as its path.
+    same = {key: text for key, text in old.items() if isinstance(text, str) and text == new.get(key)}
     before, after = apart(old, new)
     return {**diff, "before": {**same, **before}, "after": {**same, **after}}

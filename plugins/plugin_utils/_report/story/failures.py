@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""A failure as one block: what, where, why."""
+"""Print a failure as one block: host, task and reason."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import folded, wrap
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import chain
 
-# Of what a program wrote, its end tells why.
+# The end of a program's output usually has the reason.
 LAST_LINES = 20
 
-# Ansible's own text does not say where the address comes from.
+# Ansible's own text does not name the source of the address.
 REACHED_BY = (
     "See that it is on and that you can log in by SSH. Its address and user are in the inventory "
     "(inventory/hosts.yml, or what -i names)."
 )
 
-# Ansible's text for a hidden result, which is no reason.
+# Part of Ansible's text for a hidden result. It gives no reason.
 HIDDEN = "the output has been hidden"
 
 
@@ -32,17 +32,17 @@ class Failure(t.NamedTuple):
     host: str
     task: str
     why: str
-    # Blocks whose rescue may still deal with it.
+    # Blocks whose rescue may still handle the failure.
     guards: frozenset[str]
     reached: bool = True
 
 
 def is_in(part: t.Any, section: t.Iterable[t.Any] | None) -> bool:
-    return any(one._uuid == part._uuid for one in section or ())
+    return any(item._uuid == part._uuid for item in section or ())
 
 
 def rescue_blocks(task: t.Any) -> frozenset[str]:
-    """Return the blocks around a task that have a rescue, and in whose rescue or always it is not itself."""
+    """Return the blocks with a rescue around a task, unless the task is in their rescue or always."""
     parts = list(chain(task))
     around = [(part, outer) for part, outer in zip(parts, parts[1:]) if getattr(outer, "rescue", None)]
     return frozenset(
@@ -51,10 +51,10 @@ def rescue_blocks(task: t.Any) -> frozenset[str]:
 
 
 def is_rescued(failure: Failure, task: t.Any) -> bool:
-    """Return whether a host that failed before this task continues as if nothing had happened.
+    """Return whether a rescue has handled the failure, because its host runs this task.
 
-    It does outside of all blocks that could deal with it, and in the main part of those that are left once one of them
-    was left behind.
+    It has if the task is outside all blocks that could handle it, or outside some of them and in the main part of the
+    others.
     """
     left = failure.guards & {part._uuid for part in chain(task)}
     return bool(failure.guards) and (not left or (left < failure.guards and left <= rescue_blocks(task)))
@@ -67,9 +67,9 @@ def tail(text: str) -> str:
 
 
 def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
-    """In the result's own words; of a loop, in those of each item that failed."""
-    of_each = (result for result in result.get("results") or () if isinstance(result, t.Mapping))
-    items = [one for one in of_each if one.get("failed") or one.get("unreachable")]
+    """Return the failure text of a result; for a loop, a line for each item that failed."""
+    rows = (row for row in result.get("results") or () if isinstance(row, t.Mapping))
+    items = [row for row in rows if row.get("failed") or row.get("unreachable")]
     if items:
         return "\n".join(
             f"{item.get('_ansible_item_label', item.get('item', ''))}: {failure_text(item, host)}" for item in items
@@ -77,7 +77,7 @@ def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
     message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "Failed without a message.")
     text = "\n".join(map(str, message)) if isinstance(message, list) else str(message)
     lines = [text.strip().removeprefix(f"{host}: ")]
-    # Of setup, which runs several.
+    # The module setup runs several modules.
     modules = result.get("failed_modules")
     lines += [failure_text(module, host) for module in modules.values()] if isinstance(modules, dict) else []
     if result.get("rc"):
@@ -94,22 +94,24 @@ def repeats(final: str, earlier: str) -> bool:
 
 
 def blocks(failures: t.Sequence[Failure]) -> list[str]:
-    """Each once: a host's last one is why it failed, and those before it are told where it does not repeat them."""
-    told: dict[tuple[str, ...], list[str]] = {}
+    """Return a block for each different failure: a host's last failure, then earlier ones with other reasons."""
+    groups: dict[tuple[str, ...], list[str]] = {}
     for host in dict.fromkeys(failure.host for failure in failures):
         own = [failure for failure in failures if failure.host == host]
         last = own[-1]
         before = [
-            f"{one.task}: {one.why}" for one in own[:-1] if not repeats(last.why, one.why) and HIDDEN not in one.why
+            f"{failure.task}: {failure.why}"
+            for failure in own[:-1]
+            if not repeats(last.why, failure.why) and HIDDEN not in failure.why
         ]
         mark = "FAILED" if last.reached else "UNREACHABLE"
-        # A rescue that says the same at its end is not what went wrong.
-        what = next(one.task for one in own if repeats(last.why, one.why))
-        told.setdefault((mark, what, last.why, *dict.fromkeys(before)), []).append(host)
+        # A rescue may repeat the reason at its end, so name the first task with this reason.
+        task = next(failure.task for failure in own if repeats(last.why, failure.why))
+        groups.setdefault((mark, task, last.why, *dict.fromkeys(before)), []).append(host)
     texts = []
-    for (mark, task, reason, *before), hosts in told.items():
+    for (mark, task, reason, *before), hosts in groups.items():
         lines = [f"{mark}  {', '.join(hosts)}: {task}", "", *wrap(reason, "    ", "    ")]
-        for one in before:
-            lines += ["", "  earlier failure", *wrap(one, "    ", "    ")]
+        for text in before:
+            lines += ["", "  earlier failure", *wrap(text, "    ", "    ")]
         texts.append("\n".join(["", *lines, ""]))
     return texts

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Lines for good and, on a terminal, one below them that is drawn in place."""
+"""Print lines and, on a terminal, redraw a status line below them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NO_TERMINAL = (WIDTH, 24)
 
 
 class Progress(str):
-    """How far long work has come; of several only the last one is true."""
+    """The progress of long work. Only the last one counts."""
 
 
 class Report(str):
-    """What a task has to tell, and the same in short for a run that has changed nothing. Others show it whole."""
+    """A task's report, with a short form for a run that has changed nothing. Other callbacks show the whole report."""
 
     short: str | None
 
@@ -41,12 +41,12 @@ class Report(str):
 
 
 def terminal() -> int:
-    """How wide the terminal is."""
+    """Return the width of the terminal."""
     return max(20, shutil.get_terminal_size(NO_TERMINAL).columns)
 
 
 def width() -> int:
-    """How wide the lines are: as wide as the terminal, and not wider than those of a report."""
+    """Return the width of lines: that of the terminal, but at most that of a report."""
     return min(WIDTH, terminal())
 
 
@@ -55,12 +55,12 @@ def folded(text: str) -> str:
 
 
 def printable(line: str) -> str:
-    """Without what would move the cursor or clear the screen."""
-    return "".join(one if one.isprintable() else " " for one in line)
+    """Return a line without characters that move the cursor or clear the screen."""
+    return "".join(character if character.isprintable() else " " for character in line)
 
 
 def cut(text: str, cells: int) -> str:
-    """Return the text that fits into a line of so many cells: some characters take two."""
+    """Return the part of a text that fits into this many cells. Some characters need two."""
     used, kept = 0, ""
     for character in printable(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -71,15 +71,15 @@ def cut(text: str, cells: int) -> str:
 
 
 def wrap(text: str, first: str = "", further: str = "", columns: int | None = None) -> list[str]:
-    """Each line of a text, with its own indentation; names, links and commands stay whole."""
+    """Wrap each line of a text and keep its indentation. Names, links and commands are not split."""
     lines: list[str] = []
     for line in text.splitlines() or [""]:
         own = line[: len(line) - len(line.lstrip())]
-        # Continuation lines of an item stand below its text.
+        # Continuation lines of an item are aligned with its text.
         head, rest = (first if not lines else further) + own, further + own + "  " * line.lstrip().startswith("- ")
         words = printable(line).strip()
         if words.startswith(COMMAND):
-            # On two lines it would be two commands.
+            # On two lines, a command could not be copied.
             lines.append(head + words)
             continue
         wrapped = textwrap.wrap(
@@ -95,7 +95,7 @@ def wrap(text: str, first: str = "", further: str = "", columns: int | None = No
 
 
 class Screen:
-    """Everything that Ansible displays passes here, so that nothing is printed into the line that is drawn in place."""
+    """Filter of everything that Ansible displays, so that nothing is printed into the status line."""
 
     def __init__(self, display: t.Any, clock: t.Callable[[], float]) -> None:
         self._display = display
@@ -107,42 +107,42 @@ class Screen:
         self._warnings: list[tuple[t.Any, ...]] = []
         self._noted: dict[str, float] = {}
         self.draws = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        # What else than this story was displayed, such as a report.
+        # Texts from other sources than this story, such as a report.
         self._shown: list[str] = []
         self.on_progress: t.Callable[[str], None] = self.show
-        # Whether a report is shown in short, since nothing was changed.
+        # True if reports are shown in their short form, because nothing was changed.
         self.in_short: t.Callable[[], bool] = lambda: False
         self.fit()
         display.display = self._displayed
 
     @staticmethod
     def fit() -> None:
-        """Have tasks lay out their lines for the terminal as it is now."""
+        """Set the current width of the terminal for the lines of tasks."""
         fit(terminal())
 
     def release(self) -> None:
-        """Leave the rest to Ansible, with the warnings that were held back."""
+        """Return the display to Ansible and show the collected warnings."""
         self.erase()
         vars(self._display).pop("display", None)
         self.warn()
 
     def warn(self) -> None:
-        """Show the warnings that were held back."""
+        """Show the collected warnings."""
         self.erase()
         read = folded("\n".join(self._shown))
         for message, arguments, options in self._warnings:
-            # A report may have told the same, as a part of it.
+            # A report may already contain the warning.
             if folded(str(message).partition("]: ")[2]) not in read:
                 self._print("\n".join(wrap(str(message), "", "  ")), *arguments, **options)
         self._warnings.clear()
 
     @property
     def others(self) -> int:
-        """How often something else than this story was displayed."""
+        """Return how many texts from other sources were displayed."""
         return len(self._shown)
 
     def _displayed(self, msg: str, *arguments: t.Any, **options: t.Any) -> None:
-        # A worker's goes to the main process, and comes here there.
+        # A worker sends its text to the main process, which calls this again.
         if os.getpid() != self._process:
             self._print(msg, *arguments, **options)
         elif isinstance(msg, Progress):
@@ -151,7 +151,7 @@ class Screen:
             self._warnings.append((msg, arguments, options))
         else:
             with self._lock:
-                # A secret is for the screen alone. What is left out of a short report was told before.
+                # A secret is for the screen only. Even with a short report, its full text counts as shown.
                 self._shown.append("" if options.get("screen_only") else str(msg))
                 if isinstance(msg, Report) and msg.short is not None and self.in_short():
                     msg = msg.short
@@ -160,11 +160,11 @@ class Screen:
                     self._print(msg, *arguments, **options)
 
     def show(self, text: str, color: str | None = None, stderr: bool = False) -> None:
-        """Show a text that stays."""
+        """Print a text permanently."""
         with self._lock:
             self.erase()
             self._print(text, color=color, stderr=stderr)
-            # The reader of a pipe needs it now.
+            # If output is a pipe, its reader needs the text now.
             sys.stdout.flush()
 
     def erase(self) -> None:
@@ -175,16 +175,16 @@ class Screen:
                 self._drawn = False
 
     def draw(self, text: str) -> None:
-        """Draw a text that stands until the next one, if there is a terminal."""
+        """Draw the status line, if there is a terminal."""
         if self.draws:
             with self._lock:
-                # The last cell stays free: some terminals begin a new line with it.
+                # The last cell stays empty: with it, some terminals begin a new line.
                 sys.stdout.write("\r\033[2K" + cut(text, terminal() - 1))
                 sys.stdout.flush()
                 self._drawn = True
 
     def note(self, about: str, text: str, since: float) -> None:
-        """Draw the text; without a terminal show it now and then."""
+        """Draw the status line. Without a terminal, print the text every NOTE_EVERY_S seconds."""
         now = self._clock()
         if self.draws:
             self.draw(text)

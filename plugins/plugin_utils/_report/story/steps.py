@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a step of a run is, and what its line says."""
+"""Group the tasks of a run into steps, and format the line of a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible.playbook.role_include import IncludeRole
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import width, wrap
 
-# Their results are of no use to a user.
+# Modules whose results do not help a user.
 SILENT = {
     "gather_facts",
     "set_fact",
@@ -29,7 +29,7 @@ SILENT = {
     "group_by",
 }
 COLUMN = 37
-# What a task has changed, by its module, in a word. Another module has its own name for that.
+# The kind of change, by module. For another module, its name is used.
 WORDS = {
     **dict.fromkeys(("copy", "template", "get_url", "deployment_files", "lineinfile", "unarchive"), "files"),
     **dict.fromkeys(("docker_container", "docker_container_exec"), "container"),
@@ -45,28 +45,28 @@ WORDS = {
     "fabric_network": "addresses",
     "reboot": "reboot",
 }
-# The same of a watched job, by the beginning of its name.
+# The kind of change of a watched job, by the beginning of its name.
 JOBS = {"pull": "image", "load": "image", "build": "image", "copy-image": "image", "fetch": "models", "copy": "models"}
 
 T = t.TypeVar("T")
 
 
 class Entry(t.NamedTuple):
-    """A line of the playbook, its table of contents; without a name the playbook's own tasks."""
+    """A role that the playbook includes, or, without a name, tasks of the playbook itself."""
 
     key: str
     name: str
 
 
 def chain(task: t.Any) -> t.Iterator[t.Any]:
-    """Yield a task and all that it lies in, from the inside."""
+    """Yield a task and its parents, from the inside out."""
     while task is not None:
         yield task
         task = getattr(task, "_parent", None)
 
 
 def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
-    """Return the outermost role that a task belongs to, called as the playbook calls its inclusion."""
+    """Return the outermost role of a task, with the title of its inclusion in the playbook."""
     result = Entry("", "")
     for part in chain(task):
         role = getattr(part, "_role", None)
@@ -78,12 +78,12 @@ def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
 
 
 def task_name(task: t.Any) -> str:
-    """As it is written, without its role's."""
+    """Return the name of a task without the name of its role."""
     return str(task.name or task.action)
 
 
 def changed_by(task: t.Any) -> str:
-    """Return what a task changed, in a word; empty if other tasks report it, or if it is of no use."""
+    """Return the kind of a task's change in a word; empty if other tasks report it, or if it does not help a user."""
     name, args = str(task.action).rpartition(".")[2], task.args
     if name == "file":
         return "files" if args.get("state") == "absent" else ""
@@ -101,14 +101,14 @@ def is_measured(model: t.Any) -> bool:
 
 
 def result_text(result: t.Mapping[str, t.Any]) -> str:
-    """Return the text of a result for people."""
+    """Return a short text for a result."""
     models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
     if isinstance(models, list) and models and all(is_measured(model) for model in models):
         total, missing = (sum(model[name] for model in models) for name in ("bytes_total", "bytes_missing"))
         return f"{amount(total)}, {f'{amount(missing)} to fetch' if missing else 'all here'}"
     if isinstance(recipe, dict):
         return str(recipe.get("title") or "")
-    # Of a job it is where it was last seen, not what came of it.
+    # In the result of a job, it is the last progress, not the outcome.
     return str(progress.get("text") or "") if isinstance(progress, dict) and "job" not in result else ""
 
 
@@ -120,20 +120,20 @@ def duration(seconds: float) -> str:
 
 
 def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], str]) -> list[T]:
-    """As the play has its hosts, and those of an earlier play before."""
+    """Sort by the play's order of hosts. Hosts of an earlier play come first."""
     places = {host: place for place, host in enumerate(hosts)}
-    return sorted(things, key=lambda one: places.get(of(one), -1))
+    return sorted(things, key=lambda thing: places.get(of(thing), -1))
 
 
 @dataclasses.dataclass
 class HostResult:
-    """What a step did on a host."""
+    """The result of a step on a host."""
 
     said: str = ""
     changed: list[str] = dataclasses.field(default_factory=list)
     differs: list[str] = dataclasses.field(default_factory=list)
     ignored: list[str] = dataclasses.field(default_factory=list)
-    # How many tasks have failed, and the playbook has a way to deal with it.
+    # Number of failed tasks.
     wrong: int = 0
 
     def words(self, has_failed: bool = False) -> str:
@@ -141,7 +141,7 @@ class HostResult:
             self.said,
             ", ".join(filter(None, dict.fromkeys(self.changed + self.differs))),
             f"ignored failure: {', '.join(self.ignored)}" if self.ignored else "",
-            # What has failed for good is told below.
+            # A final failure has its own block below.
             f"{self.wrong} rescued" if self.wrong and not has_failed else "",
         ]
         return "; ".join(part for part in parts if part)
@@ -177,22 +177,22 @@ class Step:
         return self._longest[0] or self.task
 
     def is_silent(self) -> bool:
-        """Whether it has nothing to say: it has changed nothing, or has spoken for itself."""
+        """Return whether the step needs no line: nothing was changed, and there is no text."""
         return not any(seen.words() or seen.changed or seen.differs for seen in self.hosts.values())
 
     def lines(
         self, name: str, now: float, nodes: t.Collection[str], failed: t.Collection[str]
     ) -> list[tuple[str, str]]:
-        """Mark and text, one for all hosts, or for each of those that differ."""
+        """Return marks and lines: one for all hosts with the same result."""
         groups: dict[tuple[str, str], list[str]] = {}
         for host in in_order(list(self.hosts), nodes, str):
             seen = self.of(host)
             marks = {"failed": host in failed, "changed": seen.changed, "differs": seen.differs, "ok": True}
-            mark = next(mark for mark, holds in marks.items() if holds)
+            mark = next(mark for mark, applies in marks.items() if applies)
             if mark != "ok" or seen.words():
                 groups.setdefault((mark, seen.words(mark == "failed")), []).append(host)
         column = min(COLUMN, width() // 2 - 10)
-        # A longer one continues below.
+        # A long name has several lines.
         *above, name = wrap(name, columns=column)
         lines = []
         for (mark, words), hosts in groups.items():
