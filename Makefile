@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The front door of this repository; `make` says where to begin, `make help` lists what it can do.
-# Everything it installs goes to .venv, everything it produces to .cache; missing system packages come from apt.
+# Entry point of this repository: `make` prints the first steps, `make help` lists the targets.
+# Installations go to .venv and products to .cache. Missing system packages are installed with apt.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,7 +18,7 @@ TYPED := plugins tests tools $(sort $(dir $(wildcard roles/*/files/*.py)))
 # `make molecule SCENARIO=name` runs one.
 SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard molecule/*/molecule.yml)))
 
-# Of three unit tests at a time one waits for what it has started.
+# Three workers for two cores, because about one test in three waits for a process.
 WORKERS = $$(( ($$(nproc) * 3 + 1) / 2 ))
 
 .PHONY: begin

@@ -3,9 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Sourced by the other scripts: root when needed, packages when missing.
+# Functions for the other scripts: run a command as root, and install missing packages.
 
-PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where dockerd and debootstrap are, and what a user's PATH lacks on Debian
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # On Debian a user's PATH lacks these, where dockerd and debootstrap are.
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

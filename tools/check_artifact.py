@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Check that the built collection holds what a user needs, and nothing else."""
+"""Check that the built collection contains the files that a user needs, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import tarfile
 import typing as t
 
-# What may be in the artifact; everything new at the top has to be named here or in build_ignore of galaxy.yml.
+# Files that may be in the artifact. Add each new top-level file here, or to build_ignore in galaxy.yml.
 ALLOWED = re.compile(
     r"^(?:(?:MANIFEST|FILES)\.json|(?:README|CHANGELOG|CONTRIBUTING)\.md|LICENSE|requirements\.yml"
     r"|(?:changelogs|docs|meta|playbooks|plugins|roles)(?:/.*)?)$"
@@ -24,7 +24,7 @@ REQUIRED = ("MANIFEST.json", "README.md", "LICENSE", "meta/runtime.yml", "playbo
 
 
 def findings(names: t.Collection[str]) -> t.Iterator[str]:
-    """Yield what is wrong with an artifact that holds these files, a sentence each."""
+    """Yield a sentence for each error in the list of an artifact's files."""
     for name in sorted(names):
         if not ALLOWED.search(name) or (JUNK.search(name) and name not in MANIFESTS):
             yield f"{name} does not belong into the collection: add it to build_ignore in galaxy.yml."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every file says its licence, and none names what only holds on one machine."""
+"""Check that every file names its licence, and that no file names a path or host of one machine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 SPDX = "SPDX-License-Identifier: GPL-3.0-or-later"
 HEADER_LINES = 8
 
-# Formats without comments, the licence itself, and what other tools write.
+# Formats without comments, the licence itself, and generated files.
 WITHOUT_HEADER = re.compile(r"\.(json|jsonl|md|txt|tiktoken|png|svg)$|^LICENSE$|^changelogs/changelog\.yaml$")
 HEADER_ALL_THE_SAME = re.compile(r"^meta/ee-requirements\.txt$")
 
-# Put together from parts, because this file is checked as well.
+# Joined from parts, because this file is checked, too.
 REGISTRY_HOSTS = tuple(
     ".".join(parts)
     for parts in (
@@ -36,7 +36,7 @@ MACHINE_PATHS = ("/" + "work/", "/" + "root/.", "/" + "tmp/w/", "/" + "opt/pypi"
 
 
 def findings(name: str, text: str) -> t.Iterator[str]:
-    """Yield what is wrong with one file, a sentence each."""
+    """Yield a sentence for each error in a file."""
     wants_header = HEADER_ALL_THE_SAME.search(name) or not WITHOUT_HEADER.search(name)
     if wants_header and text.strip() and not any(SPDX in line for line in text.splitlines()[:HEADER_LINES]):
         yield f"{name}: the first {HEADER_LINES} lines lack '{SPDX}'."
@@ -50,8 +50,8 @@ def findings(name: str, text: str) -> t.Iterator[str]:
 
 
 def tracked_files(root: Path) -> list[str]:
-    """List what git tracks or would track: new files are checked before they are committed."""
-    # The checkout may belong to another user than the one who tests it.
+    """List the files that git tracks or would track, so that new files are checked before the commit."""
+    # The checkout may belong to another user.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     return sorted({name for name in names if name and (root / name).is_file() and not (root / name).is_symlink()})

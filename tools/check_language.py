@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = "tools/language.yml"
 WRITTEN = ("*.py", "*.yml", "*.md", "*.j2", "*.sh")
 READ = ("plugins", "roles", "playbooks", "docs", "tools", "inventory", "meta", "README.md", "CONTRIBUTING.md")
-# A role or a file of tasks: what the story prints as a step.
+# The story prints a role or a file of tasks as a step.
 STEPS = tuple(f"ansible.builtin.{verb}_{what}" for verb in ("include", "import") for what in ("role", "tasks"))
-# Text that counts for no words: code, tables, headings, addresses.
+# Text whose words do not count: code, tables, headings, addresses.
 NO_SENTENCE = re.compile(
     r"```.*?```|`[^`]*`|^\|.*?$|^#.*?$|^<!--.*?-->$|<https?://\S+>|\(https?://\S+\)", re.DOTALL | re.MULTILINE
 )

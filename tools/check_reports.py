@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every field report is one, and every claim about a Spark has the state that the reports give it.
+"""Check that every field report is valid, and that every claim about a Spark has the state from the reports.
 
 A claim of docs/hardware.md is confirmed or refuted if, and only if, a file in reports/ says so.
 """
@@ -21,7 +21,7 @@ import jsonschema
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = "docs/hardware.md"
 SCHEMA = "reports/schema.json"
-# What only a report can bring about, with the verdict that does.
+# States that need a report, with the verdict of that report.
 REPORTED = {"confirmed on hardware": "confirmed", "refuted": "refuted"}
 STATES = ("read in sources", "reported by owners", "seen on the twin only", *REPORTED)
 
@@ -30,7 +30,7 @@ Report = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A row of the table; the reports are the names of those it links to."""
+    """A row of the table, with the names of the reports that it links to."""
 
     id: str
     source: str
@@ -39,7 +39,7 @@ class Claim:
 
 
 def claims(text: str) -> list[Claim]:
-    """Read the tables whose first column is called claim."""
+    """Return the rows of the tables whose first column is named claim."""
     found = []
     in_table = False
     for line in text.splitlines():
@@ -53,7 +53,7 @@ def claims(text: str) -> list[Claim]:
 
 
 def report_findings(name: str, report: t.Any, schema: t.Mapping[str, t.Any]) -> t.Iterator[str]:
-    """Yield what is wrong with one report."""
+    """Yield the errors in a report."""
     errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(report), key=lambda error: error.json_path)
     yield from (f"{name}: {error.json_path}: {error.message}" for error in errors)
     if errors or not report.get("claims"):
@@ -68,7 +68,7 @@ def report_findings(name: str, report: t.Any, schema: t.Mapping[str, t.Any]) -> 
 
 
 def claim_findings(claim: Claim, reports: t.Mapping[str, Report]) -> t.Iterator[str]:
-    """Yield what is wrong with one claim."""
+    """Yield the errors in a claim."""
     here = f"{TABLE}: {claim.id}"
     if claim.state not in STATES:
         yield f"{here} has the state '{claim.state}', which is none of: {', '.join(STATES)}."
@@ -86,7 +86,7 @@ def claim_findings(claim: Claim, reports: t.Mapping[str, Report]) -> t.Iterator[
 
 
 def verdicts(claim: str, reports: t.Mapping[str, Report]) -> list[tuple[str, str]]:
-    """Return what the reports say about a claim."""
+    """Return the reports about a claim with their verdicts."""
     return [
         (name, said["verdict"])
         for name, report in reports.items()
@@ -96,7 +96,7 @@ def verdicts(claim: str, reports: t.Mapping[str, Report]) -> list[tuple[str, str
 
 
 def findings(root: Path) -> t.Iterator[str]:
-    """Yield what is wrong with table and reports, a sentence each."""
+    """Yield a sentence for each error in the table and the reports."""
     schema = json.loads((root / SCHEMA).read_text(encoding="utf-8"))
     table = claims((root / TABLE).read_text(encoding="utf-8"))
     reports: dict[str, Report] = {}

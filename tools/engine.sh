@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The Docker Engine under the twin: `engine.sh up` makes one answer, `engine.sh down` stops it if `up`
-# had started it and nothing runs in it any more, `engine.sh answers` only looks.
+# Manage the Docker Engine of the twin. `engine.sh up` starts it if needed, `engine.sh down` stops it if `up` started it
+# and no container runs, and `engine.sh answers` only tests it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
@@ -53,12 +53,12 @@ up() {
         return
     fi
     command -v dockerd >/dev/null || apt_install "A Docker Engine" docker.io
-    # Left by an engine that was killed; dockerd would take whoever has its number now for a running one.
+    # An engine that was killed leaves this file. If its PID is reused, dockerd would take that process for a running engine.
     if [ -s /var/run/docker.pid ] && [ "$(cat "/proc/$(cat /var/run/docker.pid)/comm" 2>/dev/null)" != dockerd ]; then
         as_root rm -f /var/run/docker.pid
     fi
     echo "No Docker Engine answers and no service manager runs: starting dockerd (log: $log) ..."
-    # Its own session, so that Ctrl-C in this terminal does not reach it. No inherited descriptors, so that nobody waits for it.
+    # Its own session, so that Ctrl-C here does not reach it. No inherited descriptors, so that no program waits for it.
     as_root setsid bash -c "dockerd >$log 2>&1 </dev/null & echo \$! >$pid_file"
     wait_for_engine || {
         tail -n 5 "$log" >&2
@@ -74,7 +74,8 @@ down() {
     [ -s "$pid_file" ] || return 0
     pid=$(cat "$pid_file")
     if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
-        # The twin is down by now: what runs is somebody else's, such as another checkout's twin. One that does not answer is stopped.
+        # The twin is down already, so running containers belong to others, such as the twin of another checkout. An engine
+        # that does not answer is stopped.
         running=$(as_root timeout 20 docker ps --format '{{.Names}}' 2>/dev/null) || running=
         if [ -n "$running" ]; then
             echo "The dockerd that was started here goes on, because containers run in it: ${running//$'\n'/, }." \

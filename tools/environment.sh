@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The Python environment in .venv: `environment.sh` for users, `environment.sh GROUP...` with the dependency groups of
-# these names from pyproject.toml. A second call with the same requirements does nothing.
+# Create the Python environment in .venv: `environment.sh` for users, `environment.sh GROUP...` with dependency groups
+# from pyproject.toml. A second call with the same requirements does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 groups=$*
 venv=$PWD/.venv
 
-suitable_python() {  # The first interpreter that is new enough, one that can make environments before one that cannot.
+suitable_python() {  # The first interpreter that is new enough. Those with venv and ensurepip come first.
     local python modules
     for modules in venv,ensurepip venv sys; do
         for python in python3 python3.13 python3.12 python3.11; do
@@ -40,7 +40,7 @@ create() {
     "$python" -m venv --clear .venv
 }
 
-# An environment whose interpreter is gone (a system upgrade) or that was made elsewhere (a moved checkout) is made anew.
+# Create the environment again if its interpreter was removed (a system upgrade) or the checkout was moved.
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || ! grep -qF "$venv" .venv/bin/activate; then
     create
 fi

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Examples of output for docs/, printed by the code that prints it in a run."""
+"""Generate examples of output for docs/ with the code that prints it in a run."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def block(lines: list[str]) -> str:
 
 
 def benchmark() -> str:
-    """Return what a benchmark prints, with figures of a unit test."""
+    """Return the output of a benchmark, with figures of a unit test."""
     return block(table(benchmark_reports.wins()))
 
 
 def addresses() -> str:
-    """Return what a summary and the status print of the addresses with LAN access."""
+    """Return the addresses with LAN access, as in the summary and the status."""
     return block(summary.table(access.rows("http://127.0.0.1:8000", "127.0.0.1", ENDPOINT)))

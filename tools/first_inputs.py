@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables of docs/inputs.md: what people set first, and where the inputs of each role are."""
+"""Generate the tables of docs/inputs.md: the inputs that users set first, and links to the inputs of each role."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FIRST = (
     "docker_permissions_add_to_group",
     "spark_network_keep_nic_on",
 )
-# The sentence of a description that says the default, where that is no constant.
+# The sentence of a description with the default, if the default is not a constant.
 DEFAULT = re.compile(r"The default is (?:that of )?(.*?)\.(?: |$)")
 
 
 def first() -> list[tuple[str, str, str]]:
-    """Return name, default and meaning of the inputs that people set first, in short."""
+    """Return name, default and short meaning of the inputs that users set first."""
     described = {row[0]: row for role in SPECIFICATIONS for row in inputs(role)}
     return [short(*described[f"`{name}`"]) for name in FIRST]
 
@@ -51,5 +51,5 @@ def short(name: str, default: str, meaning: str) -> tuple[str, str, str]:
 
 
 def roles() -> list[tuple[str, str]]:
-    """Return each role with a link to its inputs, and their number."""
+    """Return each role as a link to its inputs, with their number."""
     return [(f"[{role}](../roles/{role}/README.md)", str(len(inputs(role)))) for role in SPECIFICATIONS if inputs(role)]

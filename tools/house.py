@@ -6,12 +6,12 @@
 
 Run as: python -m tools.house
 
-A ratchet: tools/house.yml holds each figure as it was written down last. One that has risen is to be mended, one that
-has fallen is to be written down: python -m tools.house --record. Comments, recipes and meta/ of roles do not count.
+This is a ratchet: tools/house.yml has the recorded figures. If a figure has risen, reduce it. If it has fallen, record
+it with: python -m tools.house --record. Comments, recipes and meta/ of roles do not count.
 
-Each figure is defined at the function that measures it. Left out is what has to be run (remote calls, the second run,
-the time of make test) or judged (which files a value walks through, what a new method or recipe takes). How long a
-function is, and who imports whom, is judged by Ruff and import-linter: pyproject.toml.
+Each figure is defined at the function that measures it. Figures that need a run (such as the time of make test) or a
+judgement (such as the effort of a new recipe) are not included. Ruff and import-linter, set in pyproject.toml, check
+the length of functions and the imports.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TASK_LINES = 70
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
-# Who am I of those that serve? A variable that says so, the rank, a place in a list of hosts, a task done by another.
+# Code that depends on the Spark's position: such a variable, the rank, a place in a list of hosts, a delegated task.
 POSITION = re.compile(
     r"__\w+_(?:paired|head|worker|is_head|is_worker|fellows)\b|\brank\b"
     r"|\bgroups\[|\bansible_play_hosts(?:_all)?(?:\[| *\| *(?:first|last|length))"
@@ -58,7 +58,7 @@ Graph = dict[str, set[str]]
 
 
 class Measured(t.NamedTuple):
-    """A figure, and where it comes from: places that a line more or less above them does not change."""
+    """A figure and its places. They have no line numbers, so that other changes of a file do not move them."""
 
     value: int
     places: list[str]
@@ -66,7 +66,7 @@ class Measured(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """Something to keep small: in words, as in `there are 12 ...`, with where it is to go."""
+    """Something to keep small: its name, as in `there are 12 ...`, and its aim."""
 
     words: str
     aim: int
@@ -74,29 +74,29 @@ class Figure:
 
 
 def count(places: t.Iterable[str]) -> Measured:
-    """Take one for each place."""
+    """Count the places."""
     found = sorted(places)
     return Measured(len(found), found)
 
 
-# What there is to read
+# Files
 
 
 def texts(root: Path, *patterns: str) -> dict[str, str]:
-    """Read the files by their names below the root."""
+    """Return the texts of the files by their paths below the root."""
     found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(found)}
 
 
 def ansible_files(root: Path, *suffixes: str) -> dict[str, str]:
-    """Read the roles and playbooks; a recipe is data, and a specification is documentation."""
+    """Return the files of roles and playbooks, without recipes, which are data, and specs, which are documentation."""
     patterns = [f"{folder}/**/*{suffix}" for folder in ("roles", "playbooks") for suffix in suffixes or (".yml",)]
     without = re.compile(r"^playbooks/recipes/|/meta/")
     return {name: text for name, text in texts(root, *patterns).items() if not without.search(name)}
 
 
 def lines(files: dict[str, str]) -> t.Iterator[tuple[str, str]]:
-    """Yield the lines that say something, with their file."""
+    """Yield the lines with their file, without blank lines and comments."""
     for name, text in files.items():
         for line in text.splitlines():
             if line.strip() and not line.lstrip().startswith("#"):
@@ -104,7 +104,7 @@ def lines(files: dict[str, str]) -> t.Iterator[tuple[str, str]]:
 
 
 def python_files(root: Path) -> dict[str, str]:
-    """Read the code that a user's machines run."""
+    """Return the Python files that run on a user's machines."""
     return texts(root, "plugins/**/*.py", "roles/*/files/**/*.py")
 
 
@@ -112,7 +112,7 @@ def python_files(root: Path) -> dict[str, str]:
 
 
 def mappings(node: yaml.Node | None) -> t.Iterator[tuple[str, yaml.Node]]:
-    """Yield each key of a YAML document with its value, however deep."""
+    """Yield each key of a YAML document with its value, at any depth."""
     for child in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
         if isinstance(child, tuple):
             yield child[0].value, child[1]
@@ -122,7 +122,7 @@ def mappings(node: yaml.Node | None) -> t.Iterator[tuple[str, yaml.Node]]:
 
 
 def scalars(node: yaml.Node) -> t.Iterator[yaml.Node]:
-    """Yield the values that a YAML node has, however deep."""
+    """Yield the scalar values of a YAML node, at any depth."""
     if isinstance(node, yaml.ScalarNode):
         yield node
     for child in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
@@ -130,7 +130,7 @@ def scalars(node: yaml.Node) -> t.Iterator[yaml.Node]:
 
 
 def definitions(root: Path) -> t.Iterator[tuple[str, str, list[str]]]:
-    """Yield name, file and the sources of the values of what vars/ of roles, `vars:` and `set_fact` define."""
+    """Yield the variables that vars/ of roles, `vars:` and `set_fact` define: name, file and sources of the values."""
     for file, text in ansible_files(root).items():
         document = yaml.compose(text, Loader=yaml.SafeLoader)
         blocks = [value for key, value in mappings(document) if key == "vars" or key.endswith("set_fact")]
@@ -142,7 +142,7 @@ def definitions(root: Path) -> t.Iterator[tuple[str, str, list[str]]]:
 
 
 def role_inputs(root: Path) -> set[str]:
-    """Name what roles take: a variable of that name is handed over, not made up."""
+    """Return the inputs of all roles. A variable with such a name is passed to a role, not internal."""
     specifications = texts(root, "roles/*/meta/argument_specs.yml").values()
     documents = [yaml.compose(text, Loader=yaml.SafeLoader) for text in specifications]
     options = [value for document in documents for key, value in mappings(document) if key == "options"]
@@ -150,7 +150,7 @@ def role_inputs(root: Path) -> set[str]:
 
 
 def inputs(root: Path) -> Measured:
-    """Measure the inputs of a role: the options with its own name in its specs, without what is handed over."""
+    """Measure the inputs of roles: options with the role's own prefix in its specs, without those for other roles."""
     found = set()
     for name, text in texts(root, "roles/*/meta/argument_specs.yml").items():
         entries = yaml.safe_load(text)["argument_specs"].values()
@@ -160,7 +160,7 @@ def inputs(root: Path) -> Measured:
 
 
 def role_variables(root: Path) -> Measured:
-    """Each name once: `__x` anywhere in roles and playbooks; what `vars:` and `set_fact` make up and no role takes."""
+    """Measure the internal variables: `__x`, and names from `vars:` and `set_fact` that are no inputs of roles."""
     said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
     defined = {name for name, _, _ in definitions(root) if not name.startswith(("ansible_", "cacheable"))}
     return count(said | (defined - role_inputs(root)))
@@ -179,7 +179,7 @@ def jinja_lines(root: Path) -> Measured:
 
 
 def role_edges(root: Path) -> Graph:
-    """Whom each role names: another's variable, `other_x` or `__other_x`, or the role itself, in anything but meta/."""
+    """Return the roles that each role names: by a variable (`other_x`, `__other_x`) or by name, outside of meta/."""
     roles = sorted(path.name for path in root.glob("roles/*") if path.is_dir())
     edges: Graph = {role: set() for role in roles}
     for name, line in lines(ansible_files(root, ".yml", ".j2")):
@@ -208,7 +208,7 @@ def groups(graph: Graph) -> list[set[str]]:
 
 
 def reachable(graph: Graph, start: str) -> set[str]:
-    """Name what can be reached, the start included."""
+    """Return the nodes that can be reached, the start included."""
     found, todo = {start}, [start]
     while todo:
         new = graph.get(todo.pop(), set()) - found
@@ -218,13 +218,13 @@ def reachable(graph: Graph, start: str) -> set[str]:
 
 
 def position_lines(root: Path) -> Measured:
-    """Lines that ask head, worker, paired, rank or a place among hosts or delegate to a Spark; hostvars count apart."""
+    """Measure the lines that depend on head, worker, rank or position, or delegate to a Spark, without hostvars."""
     said = [(name, line) for name, line in lines(ansible_files(root, ".yml", ".j2")) if "hostvars" not in line]
     return count(f"{name}: {line}" for name, line in said if POSITION.search(line) and not line.startswith("- name:"))
 
 
 def hostvars_lines(root: Path) -> Measured:
-    """Lines of YAML and templates that read another host's variables."""
+    """Measure the lines of YAML and templates that read another host's variables."""
     return count(f"{name}: {line}" for name, line in lines(ansible_files(root, ".yml", ".j2")) if "hostvars" in line)
 
 
@@ -285,7 +285,7 @@ def readme_words(root: Path) -> Measured:
 
 
 def foreign_phrases(root: Path) -> Measured:
-    """Measure the phrases of tools/language.yml, in files that are no pages."""
+    """Measure the phrases of tools/language.yml in all files."""
     rules = check_language.read_rules(root)
     return count(f"{name}: {phrase}" for name, _number, phrase in check_language.phrases(rules, root))
 
@@ -315,7 +315,7 @@ FIGURES = {
 
 
 def judge(key: str, now: Measured, recorded: int | None, before: t.Sequence[str] = ()) -> str:
-    """Say in a sentence what is wrong with a figure, and name the places that are new; nothing if it stands still."""
+    """Return a sentence about a changed figure, and its new places; an empty text if it is unchanged."""
     words = FIGURES[key].words
     if recorded is None:
         return f"{key}: nothing is written down of the {words}, of which there are {now.value}. {REMEDY}"
@@ -331,7 +331,7 @@ def judge(key: str, now: Measured, recorded: int | None, before: t.Sequence[str]
 
 
 def places_then(root: Path, keys: t.Collection[str]) -> dict[str, list[str]]:
-    """Measure the commit in which the figures were written down last; where git knows none, nothing can be compared."""
+    """Return the places of the figures in the commit that last recorded them; nothing without such a commit."""
     git = ["git", "-c", "safe.directory=*", "-C", str(root)]
     log = subprocess.run([*git, "log", "-1", "--format=%H", "--", RECORD], capture_output=True, text=True)
     if not keys or not log.stdout.strip():
@@ -343,19 +343,19 @@ def places_then(root: Path, keys: t.Collection[str]) -> dict[str, list[str]]:
 
 
 def read_record(root: Path) -> dict[str, int]:
-    """Read what is written down."""
+    """Read the recorded figures."""
     path = root / RECORD
     return (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
 
 
 def write_record(root: Path, measured: dict[str, Measured]) -> None:
-    """Write the figures down."""
+    """Record the figures."""
     body = "".join(f"{key}: {now.value}\n" for key, now in measured.items())
     (root / RECORD).write_text(HEADER + body, encoding="utf-8")
 
 
 def table(measured: dict[str, Measured], recorded: dict[str, int]) -> str:
-    """Put the figures beside what is written down and where they are to go."""
+    """Return a table of the figures with their recorded values and aims."""
     rows = [("figure", "now", "recorded", "aim")]
     rows += [
         (FIGURES[key].words, str(now.value), str(recorded.get(key, "-")), str(FIGURES[key].aim))
@@ -366,18 +366,18 @@ def table(measured: dict[str, Measured], recorded: dict[str, int]) -> str:
 
 
 def main(arguments: t.Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Print the table; fail over a figure that is not the recorded one, or write all of them down."""
+    """Print the table. Return 1 if a figure differs from the recorded one, or record all of them."""
     parser = argparse.ArgumentParser(prog="python -m tools.house", description="The figures of the house.")
     parser.add_argument("--record", action="store_true", help=f"write today's figures into {RECORD}")
     parser.add_argument("--places", metavar="FIGURE", choices=FIGURES, help="list where one figure comes from")
-    asked = parser.parse_args(arguments)
-    if asked.places:
-        print("\n".join(FIGURES[asked.places].measure(root).places))
+    args = parser.parse_args(arguments)
+    if args.places:
+        print("\n".join(FIGURES[args.places].measure(root).places))
         return 0
     measured = {key: figure.measure(root) for key, figure in FIGURES.items()}
     recorded = read_record(root)
     print(table(measured, recorded))
-    if asked.record:
+    if args.record:
         write_record(root, measured)
         return 0
     before = places_then(root, [key for key, now in measured.items() if now.value > recorded.get(key, now.value)])

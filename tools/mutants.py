@@ -6,9 +6,9 @@
 
 Run as: python -m tools.mutants [--twin] [NAME...]
 
-tests/mutants.yml has defects that were mended here once, or might have been made: a text of a file, what stands there
-instead, and the tests that have to go red. Each is made in a copy of the checkout, one after the other. Those that only
-the twin shows are left out without --twin, and then are the only ones; TWIN names it.
+tests/mutants.yml has defects that were fixed here once, or could be made: a text in a file, its replacement, and the
+tests that must fail. Each defect is made in a copy of the checkout, one after the other. With --twin, only the defects
+run that need the twin, without it all others. TWIN names the twin.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tools.check_files import tracked_files
 ROOT = Path(__file__).resolve().parent.parent
 DATA = "tests/mutants.yml"
 GREEN, RED = 0, 1
-# What a unit test and what a run on the twin may take before it counts as hanging.
+# Longest time of unit tests and of tests on the twin. After that, they count as hung.
 LONGEST_S, LONGEST_ON_TWIN_S = 300, 1800
 
 
 class MutantError(Exception):
-    """The data do not fit the tree; the text is one sentence."""
+    """The data do not match the files. The text is one sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A defect, and the arguments to pytest of the tests that see it."""
+    """A defect, with the pytest arguments of the tests that detect it."""
 
     name: str
     file: str
@@ -51,7 +51,7 @@ class Mutant:
 
 
 def read(root: Path) -> list[Mutant]:
-    """All of them; the key is the sentence that the tests hold."""
+    """Return all defects. The key is the statement that the tests verify."""
     data = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
     return [Mutant(name, **{**row, "tests": tuple(row["tests"])}) for name, row in data.items()]
 
@@ -72,7 +72,7 @@ def content_of(root: Path, mutant: Mutant) -> str:
 
 
 def copy(root: Path, place: Path) -> None:
-    """Copy what git knows of the checkout, its links, and the directory of the twin if there is one."""
+    """Copy the tracked files and the links of the checkout, and link its .cache and .venv."""
     for name in tracked_files(root):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, place / name)
@@ -85,7 +85,7 @@ def copy(root: Path, place: Path) -> None:
 
 
 def run(place: Path, tests: t.Sequence[str], seconds: float) -> int | None:
-    """Pytest's exit status; None if it does not end."""
+    """Run the tests and return pytest's exit status; None if it does not end in time."""
     command = [sys.executable, "-m", "pytest", "-q", "--exitfirst", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -98,7 +98,7 @@ def run(place: Path, tests: t.Sequence[str], seconds: float) -> int | None:
 
 
 def verdict(place: Path, mutant: Mutant) -> str:
-    """Empty if its tests are red with the defect, else what is wrong."""
+    """Return an empty text if the tests fail with the defect, else the error."""
     whole = content_of(place, mutant)
     (place / mutant.file).write_text(mutated(mutant, whole), encoding="utf-8")
     try:
@@ -111,7 +111,7 @@ def verdict(place: Path, mutant: Mutant) -> str:
 
 
 def require_green(place: Path, mutants: t.Sequence[Mutant]) -> None:
-    """Without a defect all of the tests have to be green, or a twin that cannot be made would be taken for a defect."""
+    """Check that all tests pass without a defect. Otherwise a broken twin would look like a detected defect."""
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     longest = sum(LONGEST_ON_TWIN_S if mutant.twin else LONGEST_S for mutant in mutants)
     if tests and run(place, tests, longest) != GREEN:
@@ -129,12 +129,12 @@ def main(arguments: t.Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description="Whether the tests see a defect.")
     parser.add_argument("--twin", action="store_true", help="those that only the twin shows")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     survived = 0
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory).resolve()
         try:
-            mutants = chosen(read(root), asked.names, asked.twin)
+            mutants = chosen(read(root), args.names, args.twin)
             for mutant in mutants:
                 mutated(mutant, content_of(root, mutant))
             copy(root, place)

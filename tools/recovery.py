@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The faults of docs/recovery.md in classes, with the longest time that is promised for one of a class."""
+"""Generate the classes of faults of docs/recovery.md, each with the longest promised time of its faults."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ CLASSES: t.Final[dict[str, tuple[str, ...]]] = {
     "Files are edited or deleted": ("files edited", "files deleted", "weights deleted"),
     "Other faults": ("containerd killed", "memory taken", "disk full", "internet fails", "clock stepped"),
 }
-# Minutes on a Spark: which of two sums is the longer one does not depend on them.
+# Typical times on a Spark, only to compare promises. The result does not depend on the exact values.
 ROUGHLY = Inputs(load_s=600, boot_s=60, patience_s=60)
 
 
 def longest(faults: t.Iterable[str], sparks: int) -> str:
-    """Return within which time the server works again after any of these, on so many Sparks."""
+    """Return the longest promised time until the server works again, on this number of Sparks."""
     possible = [PROMISES[name] for name in faults if sparks in PROMISES[name].sparks]
     return max(possible, key=lambda promise: promise.seconds(ROUGHLY)).told() if possible else "-"
 
 
 def action(promises: t.Sequence[Promise]) -> str:
-    """Return what a user has to do after faults of one class."""
+    """Return the action of a user after faults of one class."""
     needed = {promise.by for promise in promises} - {NOBODY}
     if any(promise.leaves for promise in promises) and not needed:
         return f"{SAME} to restore its files"

@@ -16,14 +16,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECIFICATIONS = {path.parts[-3]: path for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))}
-# O(entry#name=value), V(value), M(namespace.collection.name) and their kind.
+# Markup such as O(entry#name=value), V(value) and M(namespace.collection.name).
 MARKED = re.compile(r"\b(?:[CEOV]|RV)\((?:\w+#)?([^()]*)\)|\bM\((?:\w+[.])*(\w+)\)")
 
 Options = dict[str, t.Any]
 
 
 def options(role: str) -> Options:
-    """Return the inputs by their names, each as the first entry point that has it describes it."""
+    """Return the inputs by name, each with the description in the first entry point that has it."""
     found: Options = {}
     for specification in yaml.safe_load(SPECIFICATIONS[role].read_text(encoding="utf-8"))["argument_specs"].values():
         for name, option in (specification.get("options") or {}).items():
@@ -36,12 +36,12 @@ def options(role: str) -> Options:
 
 
 def in_markdown(text: str) -> str:
-    """Put the markup of Ansible's documentation into Markdown."""
+    """Convert the markup of Ansible's documentation to Markdown."""
     return MARKED.sub(lambda found: f"`{(found[1] or found[2]).replace('=', ': ', 1)}`", text).replace("|", "\\|")
 
 
 def default(option: Options) -> str:
-    """Return what counts where nothing is set; nothing where only the description can say that."""
+    """Return the default of an input; empty if only its description has it."""
     value = option.get("default")
     if value is None:
         return "required" if option.get("required") else ""
@@ -49,7 +49,7 @@ def default(option: Options) -> str:
 
 
 def meaning(option: Options) -> str:
-    """Return what an input means, and which values there are."""
+    """Return the description of an input with its choices."""
     choices = [f"`{choice}`" for choice in option.get("choices", [])]
     said = f" Choices: {', '.join(choices)}." if choices else ""
     return in_markdown(" ".join(option["description"])) + said

@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# ansible-test sanity, which only runs on a collection that lies under ansible_collections/: on the built artifact,
-# installed into a scratch tree. Its home is the scratch tree too, so that nothing is left in the user's.
+# Run ansible-test sanity on the built artifact. It only works below ansible_collections/, so the artifact is installed in
+# a scratch tree. The scratch tree is also HOME, so that no files are left in the user's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,8 +18,8 @@ mkdir -p "$collections" "$home/.ansible/test/cache"
 .venv/bin/ansible-galaxy collection install --no-deps --force --collections-path "$collections" \
     "$home"/dgx_spark-speculative-*.tar.gz >>"$home/build.log" 2>&1
 
-# ansible-test bootstraps pip into each of its environments with a script that it downloads from a host of its own, unless
-# its cache has one. This one does the same with the pip that Python brings along, so that the package index is enough.
+# ansible-test installs pip into its environments with a script from its own host, unless the script is in its cache. The
+# script below uses Python's own pip instead, so that only the package index is needed.
 pip_version=$(.venv/bin/python -c '
 from ansible_test._internal.python_requirements import get_venv_packages
 from ansible_test._internal.host_configs import NativePythonConfig
@@ -34,7 +34,7 @@ arguments = [argument for argument in sys.argv[1:] if argument not in ("--no-set
 sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *arguments]))
 PYTHON
 
-# With another home and a filtered environment, pip would forget where the package index is and whom to trust.
+# With another HOME and a filtered environment, pip would not find the settings of the package index.
 mkdir -p "$home/.config/pip"
 .venv/bin/python -m pip config list | .venv/bin/python -c '
 import ast
@@ -46,13 +46,13 @@ known["quiet"] = "1"
 print("[global]", *(f"{name} = " + " ".join(value.split()) for name, value in known.items()), sep="\n")
 ' >"$home/.config/pip/pip.conf"
 
-# Told its root, ansible-test does not look for a git repository above, where all of this is ignored.
+# With this root, ansible-test does not use the git repository above, which ignores this directory.
 cd "$collections/ansible_collections/dgx_spark/speculative"
 export HOME=$home ANSIBLE_TEST_CONTENT_ROOT=$PWD
 status=0
 ansible-test sanity --color no --python "$python" "$@" 2>&1 | tee "$home/sanity.log" || status=$?
 
-# ansible-test goes on without what it cannot run; say so.
+# ansible-test skips the tests that it cannot run, so print their number.
 echo "$(grep -c '^Running sanity test' "$home/sanity.log") sanity tests ran with Python $python; skipped:" \
     "$(grep -ciE '^WARNING: (skipping|all targets skipped)' "$home/sanity.log" || true)"
 exit "$status"

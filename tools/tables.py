@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write the tables of the pages in docs/ and of the roles from the data that they show.
+"""Generate the tables in docs/ and in the READMEs of roles from their data.
 
 Run as: make docs
 
-A table, a list of entries or an example stands between `<!-- name -->` and `<!-- end -->`; the table of a role's inputs
-has the role's name. --check only names the pages that do not show what the data say.
+A table, a list of entries or an example is between `<!-- name -->` and `<!-- end -->`. The table of a role's inputs has
+the role's name. --check only names the pages that are out of date.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Rows = t.Iterable[t.Sequence[str]]
 
 
 def table(heading: t.Sequence[str], rows: Rows) -> str:
-    """Put rows of cells into Markdown."""
+    """Return rows of cells as a Markdown table."""
     lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (heading, *rows)]
     return "\n".join([lines[0], f"|{'---|' * len(heading)}", *lines[1:]])
 
 
 def listed(words: t.Iterable[str]) -> str:
-    """Words as code, with commas."""
+    """Return words as code, separated by commas."""
     return ", ".join(f"`{word}`" for word in words)
 
 
 def recipes() -> str:
-    """Tell of each shipped recipe, with its source."""
+    """Return the table of the shipped recipes with their sources."""
     rows = []
     for path in shipped(ROOT / "playbooks" / "recipes").values():
         recipe = load(path)
@@ -59,7 +59,7 @@ def recipes() -> str:
 
 
 def methods() -> str:
-    """Tell of each method what it does and what it needs."""
+    """Return the table of the methods: description, draft model and decoding types."""
     needs = {None: "none", "head": "head", "model": "model"}
     rows = [
         (
@@ -75,7 +75,7 @@ def methods() -> str:
 
 
 def families() -> str:
-    """Tell of each family which releases it holds for, and how it spells what recipes name."""
+    """Return the table of the families: releases, and spelling of the engine options."""
     rows = []
     for number, family in enumerate(FAMILIES):
         types = [spelling for row in METHODS.values() if (spelling := row.spelling(family))]
@@ -87,7 +87,7 @@ def families() -> str:
 
 
 def promises() -> str:
-    """Tell of each class of faults when the server works again, and what a user has to do for that."""
+    """Return the table of the classes of faults: time until the server works again, and the action of a user."""
     return table(("fault", "one Spark", "two Sparks", "your action"), recovery.rows())
 
 
@@ -113,7 +113,7 @@ TABLES: dict[str, t.Callable[[], str]] = {
 
 
 def written(text: str) -> str:
-    """Put the tables into the text of a page."""
+    """Return the text of a page with current tables."""
     for name, make in TABLES.items():
         before, begin, rest = text.partition(f"<!-- {name} -->\n")
         _old, end, behind = rest.partition("<!-- end -->")
@@ -122,7 +122,7 @@ def written(text: str) -> str:
 
 
 def main(arguments: t.Sequence[str] | None = None) -> int:
-    """Write the pages, or name those that are not what they would be."""
+    """Write the pages, or with --check name those that are out of date."""
     parser = argparse.ArgumentParser(prog="python -m tools.tables", description="The tables of the pages in docs/.")
     parser.add_argument("--check", action="store_true", help="only name the pages that are out of date")
     check = parser.parse_args(arguments).check

@@ -6,8 +6,8 @@
 
 Run as: python -m tools.test [faults]
 
-Two lanes, each with a twin of its own, take stages from one queue, because a scenario keeps one core busy. A stage that
-fails does not keep the next from running. Ends with the wall times and with the sums, and with what all of it may take.
+Two lanes, each with its own twin, take stages from one queue, because a scenario keeps one core busy. If a stage fails,
+the next one still runs. At the end, wall times, sums and limits are printed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache" / "test"
-# The letters of their twins; the twin without one may be somebody's demo.
+# The letters of their twins. The twin without a letter may be a demo in use.
 LANES = ("a", "b")
 TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
-# Of what goes wrong: what a user meets on the main paths.
+# Tests of failures that users meet on the main paths.
 CORE = ("rejected/test_1_rejected.py", "secrets", "local_controller", "benchmark/test_1_measured.py")
-# Those that take longest, so that the lanes end at about the same time; any other comes before them.
+# The longest stages first, so that the lanes end at about the same time. Stages not named here come before them.
 LONGEST_FIRST = (
     *("two_sparks", "benchmark/test_1_measured.py", "single_eagle3", "day_two", "local_controller", "exposed"),
     *("rejected/test_1_rejected.py", "single_draft_target", "secrets"),
@@ -54,15 +54,15 @@ FAULTS_LONGEST_FIRST = (
     *("recipes", "benchmark", "existing_state", "releases", "day_two", "local_controller", "rejected"),
     *("watched_jobs", "secrets", "sudo_only"),
 )
-# What `make test` may take on two cores. More is told, and no failure.
+# Limits of `make test` on two cores. Exceeding them is reported, but is no failure.
 MINUTES, GIGABYTES = 30, 25
-# In the environment of everything that a run starts, whatever sessions it makes for itself.
+# Environment variable of all processes that a run starts, also of those in other sessions.
 MARK = "SPECULATIVE_TEST_RUN"
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Something to test: a command that succeeds or fails."""
+    """A test: a command that succeeds or fails."""
 
     name: str
     command: tuple[str, ...]
@@ -74,7 +74,7 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How a stage ended."""
+    """The result of a stage."""
 
     name: str
     seconds: float
@@ -82,7 +82,7 @@ class Result:
     said: str = ""
 
     def last(self, lines: int = 12) -> list[str]:
-        """Return the end of the output, which says why a stage failed if only the end of a run is kept."""
+        """Return the end of the output, so that the summary shows why a stage failed."""
         return [f"           {line}" for line in self.said.strip().splitlines()[-lines:]]
 
     def __str__(self) -> str:
@@ -115,9 +115,9 @@ def ordered(names: t.Iterable[str], longest_first: t.Sequence[str]) -> list[str]
 
 
 def queue_of(scenarios: t.Collection[str], core: t.Collection[str]) -> collections.deque[Stage]:
-    """All stages in the order in which the lanes take them.
+    """Return all stages in the order in which the lanes take them.
 
-    While the first lane builds the twins' images, the other one does what needs none.
+    While the first lane builds the twins' images, the other one runs the stages that do not need them.
     """
     kinds = {**dict.fromkeys(scenarios, scenario), **dict.fromkeys(core, faults)}
     first, *rest = (kinds[name](name) for name in ordered(kinds, LONGEST_FIRST))
@@ -151,10 +151,10 @@ def taken(seconds: float, size: int) -> str:
 
 
 class Disk:
-    """The disk that a run takes: what is held at first, and what the file systems of these places grow by."""
+    """The disk space of a run: the space used at first, and the growth of the file systems of these paths."""
 
     def __init__(self, held: int, places: t.Iterable[pathlib.Path]) -> None:
-        # One of each file system.
+        # One path for each file system.
         self._places = {place.stat().st_dev: place for place in places}.values()
         self._before = self._used() - held
         self.most = held
@@ -167,14 +167,14 @@ class Disk:
 
 
 def size_of(*names: str) -> int:
-    """Return the bytes that these files use on the disk, as far as they can be read."""
+    """Return the bytes that these files use on the disk, as far as they are readable."""
     command = ["du", "--summarize", "--total", "--block-size=1", *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return int(done.stdout.splitlines()[-1].split()[0])
 
 
 def dockers_data() -> list[pathlib.Path]:
-    """Where Docker keeps its data, if that is on this machine and told to this user."""
+    """Return Docker's data directory, if it is on this machine and this user may query it."""
     command = ["docker", "info", "--format", "{{.DockerRootDir}}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     path = pathlib.Path(done.stdout.strip())
@@ -182,7 +182,7 @@ def dockers_data() -> list[pathlib.Path]:
 
 
 def marked(mark: str) -> list[int]:
-    """Return the processes that have this mark in their environment."""
+    """Return the PIDs of processes with this mark in their environment."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -205,10 +205,10 @@ class Run:
         self._pool = concurrent.futures.ThreadPoolExecutor(len(LANES))
 
     def stage(self, stage: Stage, lane: str = "") -> bool:
-        """Run a stage, print its output in one piece, and say whether it passed."""
+        """Run a stage, print its whole output at the end, and return whether it passed."""
         environment = {**os.environ, "TWIN": lane}
         if lane:
-            # What is started for all lanes, the Docker Engine, is not ended with them.
+            # Without a lane there is no mark: the Docker Engine, started for all lanes, must not end with one.
             environment[MARK] = self.mark.partition("=")[2]
         started = time.monotonic()
         with stage.log.open("wb") as log:
@@ -244,7 +244,7 @@ class Run:
             return self.stages.popleft() if self.stages else None
 
     def lane(self, letter: str) -> None:
-        """Take stages until there are none; a scenario brings the lane's twin up if it is not."""
+        """Run stages until the queue is empty. A scenario starts the lane's twin if needed."""
         while not self.stopped.is_set() and (stage := self.take()):
             self.stage(stage, letter)
 
@@ -254,7 +254,7 @@ class Run:
             future.result()
 
     def stop(self) -> None:
-        """End everything that runs, also what has left its process group."""
+        """End all processes of the run, also those that have left their process group."""
         self.stopped.set()
         for number in (signal.SIGTERM, signal.SIGKILL):
             with self._one:
@@ -274,7 +274,7 @@ def interrupt(*_details: object) -> t.NoReturn:
 
 
 def everything(run: Run) -> None:
-    """All stages, between two looks at the machine."""
+    """Run all stages, and compare the machine before and after."""
     if not run.stage(make("engine")):
         return
     run.disk = Disk(size_of(".venv", ".cache"), [ROOT, *dockers_data()])

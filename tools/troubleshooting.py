@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The entries of docs/troubleshooting.md, one for each known problem and known issue, with an anchor for its id."""
+"""Generate the entries of docs/troubleshooting.md: known problems and known issues, each with its id as an anchor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.know
 )
 
 WIDTH = 100
-# Where the evidence of a problem is, as titles in the order of the page.
+# Titles of the page in order, each with the places of evidence of its problems.
 SECTIONS = {
     "Docker and the container": (DOCKER,),
     "The Spark": (MACHINE,),
@@ -44,7 +44,7 @@ THREAD = re.compile(r"\b([\w.-]+/[\w.-]+) (issue|pull request) (\d+)\b")
 
 
 def item(name: str, text: str) -> str:
-    """Put a text into an item of a list. Code stays on one line, so that it is found by a search."""
+    """Return a text as a list item. Code stays on one line, so that a search finds it."""
     whole = re.sub("`[^`]+`", lambda found: found[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(
         f"- **{name}:** {whole}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
@@ -53,24 +53,24 @@ def item(name: str, text: str) -> str:
 
 
 def entry(anchor: str, title: str, rows: t.Iterable[tuple[str, str]]) -> str:
-    """Put a title, which has an anchor, above the items that say something."""
+    """Return a title with an anchor, and the items with a text below it."""
     items = "\n".join(item(name, text) for name, text in rows if text)
     return f'### <a id="{anchor}"></a>{title}\n\n{items}'
 
 
 def prose(text: str) -> str:
-    """Show a sentence of the catalogue: a command in quotes becomes code, and a placeholder is no tag."""
+    """Convert a sentence of the catalogue to Markdown: quoted commands become code, and placeholders are escaped."""
     parts = re.split(r"(?<!\w)'([^']+)'(?!\w)", text)
     return "".join(f"`{part}`" if number % 2 else part.replace("<", r"\<") for number, part in enumerate(parts))
 
 
 def code(words: t.Iterable[t.Any]) -> str:
-    """Show words as code, as alternatives."""
+    """Return words as code, joined with or."""
     return " or ".join(f"`{word}`" for word in words)
 
 
 def linked(source: str) -> str:
-    """Make a link of each thread that a source names."""
+    """Return a source with a link for each thread that it names."""
 
     def link(found: re.Match[str]) -> str:
         kind = "issues" if found[2] == "issue" else "pull"
@@ -80,14 +80,14 @@ def linked(source: str) -> str:
 
 
 def symptom(row: KnownProblem) -> str:
-    """Say how a problem shows."""
+    """Return the symptom of a problem."""
     texts = [text.strip() for text in (*row.substrings, row.pattern) if text]
     shown = f"a message or log contains {code(texts)}" if texts else f"`diagnose.yml` reports `{row.id}`"
     return f"{shown}. {HARMLESS[row.severity]}" if row.severity in HARMLESS else shown
 
 
 def problems() -> str:
-    """Tell of each known problem, by where its evidence is."""
+    """Return the entries of the known problems, by place of evidence."""
     parts = []
     for title, places in SECTIONS.items():
         parts.append(f"## {title}")
@@ -99,14 +99,14 @@ def problems() -> str:
 
 
 def span(first: t.Any, last: t.Any) -> str:
-    """Name a range of versions, which may be open."""
+    """Return a range of versions as text. It may be open."""
     if first == last:
         return str(first)
     return f"{first} to {last}" if last else f"{first} and later"
 
 
 def options(values: Values, conjunction: str) -> str:
-    """Name the values of engine options, as YAML has them; null is an option that is not given."""
+    """Return engine options with their values in YAML's spelling. Null means that the option is not set."""
     rows = []
     for path, found in values.items():
         words = ["not given" if one is None else str(one).lower() if isinstance(one, bool) else one for one in found]
@@ -115,7 +115,7 @@ def options(values: Values, conjunction: str) -> str:
 
 
 def applies(issue: KnownIssue) -> str:
-    """Say which deployments have a known issue."""
+    """Return the deployments with a known issue as text."""
     facts = [
         f"releases {span(issue.first, issue.last)}" if issue.first else "",
         f"NCCL {span(*issue.nccl)}" if issue.nccl else "",
@@ -129,7 +129,7 @@ def applies(issue: KnownIssue) -> str:
 
 
 def known_issues() -> str:
-    """Tell of each known issue."""
+    """Return the entries of the known issues."""
     return "\n\n".join(
         entry(
             issue.id,

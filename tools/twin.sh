@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The twin's command line as root (it builds root file systems and containers), its files back in the user's hands:
-# Ansible runs as the user and refuses to run under sudo.
+# Run the twin's command line as root, because it builds root file systems and containers. Then give its files to the
+# user: Ansible runs as the user and refuses to run under sudo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
@@ -14,12 +14,12 @@ if [ "$(id -u)" = 0 ]; then
 fi
 kept=(PYTHONDONTWRITEBYTECODE=1 "PATH=$PATH" "TWIN=${TWIN:-}")
 for name in $(compgen -e | grep -iE '^(pip_.*|.*_proxy|ssl_cert_.*|.*_ca_bundle)$'); do
-    kept+=("$name=${!name}") # what leads to the package index from here leads there for root as well
+    kept+=("$name=${!name}") # root needs the same settings of the package index
 done
 status=0
 as_root env "${kept[@]}" .venv/bin/python -m tests.twin "$@" || status=$?
 if [ -d .cache/twin ]; then
-    # Not while another twin's run builds there: chown fails at what vanishes under its hands.
+    # Wait until no other twin builds there: chown fails if files disappear.
     as_root flock .cache/twin/build.lock chown -R "$(id -u):$(id -g)" .cache/twin
 fi
 exit "$status"
