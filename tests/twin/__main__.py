@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`python -m tests.twin`: the twin from the command line."""
+"""Control the twin from the command line: `python -m tests.twin`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.twin.names import MAX_SPARKS, STORES, SYSTEMS, TwinError, spark_name
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their options."""
+    """Return the parser of the commands and their options."""
     result = argparse.ArgumentParser(prog="python -m tests.twin", description="A simulated DGX Spark and its internet.")
     commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="build what is missing and start the twin")
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what was asked for."""
+    """Run a command."""
     if options.command == "up":
         started = time.monotonic()
         how = (options.network, options.system, options.store, options.hotplug, options.wiring)

@@ -1,16 +1,16 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is between the Sparks, and what can be wrong with it.
+"""Connect the Sparks with simulated cables, and simulate faults of the cables.
 
-Each Spark makes the interfaces of its own ConnectX-7: see `spark/fabric.py`, also for when it has one at all.
-A cable is two wires, one for each of the two interfaces that a port has; a wire is a veth pair between the far ends of
-the interfaces. Two Sparks have one between them. More have a switch, a container with a bridge in it and a cable from
-each Spark; one bridge for all, since a switch that nobody has divided is one network, where each interface of a Spark
-hears the other one, too. A ring is a cable from each Spark's port 1 to port 0 of the next.
+Each Spark creates the interfaces of its own ConnectX-7: see `spark/fabric.py`, also for the conditions.
+A cable has two wires, one for each of the two interfaces of a port. A wire is a veth pair between the far ends of
+the interfaces. Two Sparks have one cable. More Sparks have a switch: a container with a bridge, and a cable from each
+Spark. There is one bridge for all, because a switch without VLANs is one network. In it the interfaces of a Spark also
+reach each other. A ring has a cable from each Spark's port 1 to port 0 of the next.
 Nothing of it is ever in the machine's own network namespace.
 
-How the Sparks are cabled is on record: what a test has pulled out stays out when a Spark restarts.
+The cabling is recorded, so that a cable that a test has unplugged stays unplugged when a Spark restarts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LAYING = threading.Lock()
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """Where a wire ends: in a port of a Spark, or in the switch, which is number 0."""
+    """The end of a wire: a port of a Spark, or the switch, which has the number 0."""
 
     spark: int
     port: Port | None = None
@@ -59,21 +59,21 @@ Wire = tuple[End, End]
 
 @dataclasses.dataclass(frozen=True)
 class Cable:
-    """From a port of the first Spark to a port of the second, or how more of them are joined."""
+    """A cable between ports of two Sparks, or the wiring of more Sparks."""
 
     port_a: int = 1
     port_b: int = 1
-    # Whose wire is there; a real cable always has both.
+    # The rails with a wire. A real cable always has both.
     rails: tuple[int, ...] = RAILS
-    # Larger packets are lost without a word.
+    # Larger packets are lost silently.
     mtu: int = MTU
-    # What a wire carries in a second, in each direction; 0: what the machine is good for.
+    # Bandwidth of a wire in each direction, in Mbit/s. 0 means no limit.
     mbit: int = 0
     wiring: str = CABLE_BETWEEN
     sparks: int = 2
 
     def wires(self) -> list[Wire]:
-        """The two ends of each wire."""
+        """Return the two ends of each wire."""
         if self.wiring == ON_SWITCH:
             ends = range(1, self.sparks + 1)
             return [(End(one, port(self.port_a, rail)), End(0)) for rail in self.rails for one in ends]
@@ -88,7 +88,7 @@ class Cable:
 
 
 def delivered(sparks: int, wiring: str = "") -> Cable | None:
-    """What is between so many Sparks unless something else is asked for; nothing for one."""
+    """Return the default cabling of this number of Sparks; None for one Spark."""
     wiring = wiring or (CABLE_BETWEEN if sparks < 3 else ON_SWITCH)
     if wiring == CABLE_BETWEEN and sparks > 2:
         raise TwinError(f"The twin's cable joins two Sparks; {sparks} are joined by a {' or a '.join(WIRINGS[1:])}.")
@@ -96,17 +96,17 @@ def delivered(sparks: int, wiring: str = "") -> Cable | None:
 
 
 def port(number: int, rail: int) -> Port:
-    """One of a Spark's four interfaces: port 0 or 1, rail 0 (enp1s0f...) or 1 (enP2p1s0f...)."""
+    """Return one of a Spark's four interfaces: port 0 or 1, rail 0 (enp1s0f...) or 1 (enP2p1s0f...)."""
     return next(one for one in PORTS if (one.number, one.rail) == (number, rail))
 
 
 def interface(number: int = 1, rail: int = 0) -> str:
-    """The name of an interface."""
+    """Return the name of an interface."""
     return port(number, rail).interface
 
 
 def recorded() -> Cable | None:
-    """How the Sparks are cabled; None when they are not."""
+    """Return the recorded cabling; None without cables."""
     if not RECORD.exists():
         return None
     values = json.loads(RECORD.read_text())
@@ -114,7 +114,7 @@ def recorded() -> Cable | None:
 
 
 def record(cable: Cable | None) -> None:
-    """Remember how the Sparks shall be cabled, or that there is nothing between them any more."""
+    """Record the cabling, or that there are no cables."""
     RECORD.unlink(missing_ok=True)
     if cable:
         RECORD.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def record(cable: Cable | None) -> None:
 
 
 def plug(port_a: int = 1, port_b: int = 1) -> None:
-    """Put a sound cable in, in the place of the one there is, and wait for the link."""
+    """Replace the cable by one without faults, and wait for the link."""
     sound = Cable(port_a, port_b)
     there = recorded() or sound
     record(dataclasses.replace(sound, wiring=there.wiring, sparks=there.sparks))
@@ -130,7 +130,7 @@ def plug(port_a: int = 1, port_b: int = 1) -> None:
 
 
 def unplug(rail: int | None = None) -> None:
-    """Pull the cable, or have one of its wires dead: the carrier goes at both ends."""
+    """Unplug the cable, or break one of its wires: both ends lose the carrier."""
     cable = recorded() or Cable()
     rails = () if rail is None else tuple(one for one in cable.rails if one != rail)
     record(dataclasses.replace(cable, rails=rails))
@@ -139,7 +139,7 @@ def unplug(rail: int | None = None) -> None:
 
 @contextlib.contextmanager
 def changed(**values: t.Any) -> t.Iterator[None]:
-    """Have another cable for a while.
+    """Change the cable for the time of a context.
 
     Such as `changed(rails=())`, `changed(port_b=0)`, `changed(rails=(0,))`, `changed(mtu=1500)` or `changed(mbit=200)`.
     """
@@ -155,7 +155,7 @@ def changed(**values: t.Any) -> t.Iterator[None]:
 
 @contextlib.contextmanager
 def leads_elsewhere(*ends: tuple[int, int]) -> t.Iterator[None]:
-    """Have something in these ports, each a Spark and its port, that has a link and is not the other Spark."""
+    """Connect these ports (Spark and port) to a device that has a link but is not the other Spark."""
     there = [(both, port(number, rail)) for spark, number in ends for both in [namespaces()[spark]] for rail in RAILS]
     for end, one in there:
         end.run("ip", "link", "add", f"wire{one.index}", "type", "veth", "peer", "name", f"other{one.index}")
@@ -171,7 +171,7 @@ def leads_elsewhere(*ends: tuple[int, int]) -> t.Iterator[None]:
 
 @contextlib.contextmanager
 def stranger(address: str, number: int = 1, rail: int = 0) -> t.Iterator[None]:
-    """Somebody else on the wire, as on a switch, has an address."""
+    """Give an address to another device on the wire, as on a switch."""
     end = namespaces()[1]
     change = (address, "dev", port(number, rail).bridge)
     end.run("ip", "address", "add", *change)
@@ -182,20 +182,20 @@ def stranger(address: str, number: int = 1, rail: int = 0) -> t.Iterator[None]:
 
 
 def arm(number: int, armed: bool) -> None:
-    """Have a Spark's ConnectX-7 come and go with its cable, as DGX OS has it, or be there from its next start on.
+    """Let a Spark's ConnectX-7 disappear without a cable, as in DGX OS, or keep it from the next start on.
 
-    Who wants the latter gives the marker another name.
+    To keep it, the marker gets another name, as a user would do.
     """
     names = ("cx7-hotplug-disabled", ARMED.name) if armed else (ARMED.name, "cx7-hotplug-disabled")
     old, new = (str(ARMED.with_name(one)) for one in names)
-    # Whoever has the card reads the marker when something changes, and when it starts.
+    # The service of the NIC reads the marker at its start and when something changes.
     script = '[ ! -e "$1" ] || { mv "$1" "$2" && systemctl restart dgx-spark-twin-fabric; }'
     engine.docker("exec", spark_name(number), "sh", "-c", script, "-", old, new)
 
 
 @contextlib.contextmanager
 def firewall(number: int, *ports: int) -> t.Iterator[None]:
-    """Have a Spark drop what comes in over the cable for these TCP ports, without any: all but answers."""
+    """Let a Spark drop packets from the cable to these TCP ports; without ports, all new connections."""
     rules = [["-p", "tcp", "--dport", str(one)] for one in ports]
     rules = rules or [["-m", "conntrack", "--ctstate", "NEW"]]
     tail = ["-i", "en+", "-j", "DROP"]
@@ -205,13 +205,13 @@ def firewall(number: int, *ports: int) -> t.Iterator[None]:
         yield
     finally:
         for rule in rules:
-            # They are gone already where the Spark was restarted.
+            # After a restart of the Spark, the rules do not exist any more.
             engine.attempt("exec", spark_name(number), "iptables", "-D", "INPUT", *rule, *tail)
 
 
 @contextlib.contextmanager
 def rdma(number: int, **values: str) -> t.Iterator[None]:
-    """Have the RDMA devices of a Spark tell this: `rdma(2, rate="25 Gb/sec (1X EDR)")`. What they do stays as it is."""
+    """Change the reported values of a Spark's RDMA devices, as in `rdma(2, rate="25 Gb/sec (1X EDR)")`."""
     told = {port.rdma: values for port in PORTS}
     path = str(FACTS / "fabric.json")
     script = f'cat >"$1" && {FABRIC}'
@@ -223,12 +223,12 @@ def rdma(number: int, **values: str) -> t.Iterator[None]:
 
 
 def name(here: End, there: End) -> str:
-    """What the end of a wire is called: both ends tell from where to where it goes."""
+    """Return the name of a wire's end, with both ends in it."""
     return f"wire{here}-{there}"
 
 
 class Namespace:
-    """The far end of a Spark's interfaces, or the switch, seen from this machine."""
+    """The network namespace at the far end of a Spark's interfaces, or that of the switch."""
 
     def __init__(self, number: int, process: int) -> None:
         self.number = number
@@ -237,16 +237,16 @@ class Namespace:
 
     @property
     def inside(self) -> list[str]:
-        """What a command of Docker's begins with that runs there, with the Spark's own programs."""
+        """Return the Docker arguments that run a command in this namespace, with the Spark's own programs."""
         return ["exec", spark_name(self.number), "nsenter", f"--net={CABLE}"] if self.number else ["exec", SWITCH]
 
     @property
     def ended(self) -> bool:
-        """Whether the Spark has gone down meanwhile."""
+        """Return whether the Spark has stopped."""
         return not self.process.exists()
 
     def run(self, *command: str, text: str | None = None) -> str:
-        """Run a program of this machine there."""
+        """Run a program of this machine in this namespace."""
         program = as_root("nsenter", f"--net={self.path}", *command)
         result = subprocess.run(program, input=text, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -254,13 +254,13 @@ class Namespace:
         return result.stdout
 
     def links(self) -> dict[str, dict[str, t.Any]]:
-        """What is there, by name; nothing when the Spark is not that far yet."""
+        """Return the links by name; nothing if the namespace does not exist yet."""
         program = as_root("nsenter", f"--net={self.path}", "ip", "-json", "link")
         result = subprocess.run(program, capture_output=True, text=True, check=False)
         return {link["ifname"]: link for link in json.loads(result.stdout or "[]")} if result.returncode == 0 else {}
 
     def wait(self, done: t.Callable[[dict[str, dict[str, t.Any]]], bool], what: str) -> None:
-        """Wait until what is there looks like this."""
+        """Wait until the links fulfil a condition."""
         deadline = time.monotonic() + 60
         while not done(self.links()):
             if time.monotonic() > deadline:
@@ -269,23 +269,23 @@ class Namespace:
 
 
 def namespaces() -> dict[int, Namespace]:
-    """The far ends of the interfaces of all Sparks that run, by number, and the switch as number 0."""
+    """Return the namespaces of all running Sparks by number, and that of the switch as number 0."""
     names = {0: SWITCH, **{number: spark_name(number) for number in range(1, MAX_SPARKS + 1)}}
     states = {number: (engine.inspect("container", one) or {}).get("State", {}) for number, one in names.items()}
     return {number: Namespace(number, state["Pid"]) for number, state in states.items() if state.get("Running")}
 
 
 def connect(by_hand: bool = False) -> None:
-    """Lay the wires on record between the Sparks, take all others away, and wait until the interfaces know.
+    """Create the recorded wires, remove all others, and wait until the interfaces have the right carrier.
 
-    A card that has left comes back when somebody puts the cable in, and not when the other Spark has started again.
+    A NIC that was removed appears again if a user plugs the cable in, but not if the other Spark starts.
     """
     with LAYING:
         lay(by_hand)
 
 
 def lay(by_hand: bool) -> None:
-    """One at a time, since Sparks may start at once; whoever starts one that goes down meanwhile does it then."""
+    """Lay the wires. The caller holds the lock. If a Spark stops meanwhile, its next start lays its wires."""
     cable = recorded()
     there = namespaces()
     if cable is None or len(there) < 2:
@@ -300,14 +300,14 @@ def lay(by_hand: bool) -> None:
     whole = {one for one, ends in wanted.items() if all(one in present[end.spark] for end in ends)}
     for number, end in there.items():
         for wire in present[number].keys() - whole:
-            # With one end goes the other, perhaps before its own turn.
+            # Deleting one end deletes the other, too.
             if wire in end.links():
                 end.run("ip", "link", "del", wire)
     for wire in wanted.keys() - whole:
         near, far = (there[end.spark] for end in wanted[wire])
         near.run("ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", far.path)
     for number, end in there.items():
-        # The wires that end here, and where.
+        # The wires that end here, with their ends.
         own = {wire: one for wire, ends in wanted.items() for one in ends if one.spark == number}
         lines = [f"link set {wire} mtu {cable.mtu} master {one.bridge} up\n" for wire, one in own.items()]
         end.run("ip", "-batch", "-", text="".join(lines))
@@ -323,12 +323,12 @@ def lay(by_hand: bool) -> None:
 
 
 def has_ports(end: Namespace, links: t.Mapping[str, t.Any]) -> bool:
-    """Whether there is anything to wait for any more."""
+    """Return whether all ports exist, or the Spark has stopped."""
     return end.ended or all(port.bridge in links for port in PORTS)
 
 
 def wires(end: Namespace) -> dict[str, dict[str, t.Any]]:
-    """The wires that there are."""
+    """Return the existing wires."""
     return {link: details for link, details in end.links().items() if link.startswith("wire")}
 
 
@@ -337,17 +337,17 @@ def has_carrier(one: Port, links: dict[str, dict[str, t.Any]]) -> bool:
 
 
 def alive(interfaces: set[str], by_hand: bool, links: dict[str, dict[str, t.Any]]) -> bool:
-    """Whether exactly these interfaces have a carrier: that of one end is whether the other is up.
+    """Return whether exactly these interfaces have a carrier. An end has a carrier if the other end is up.
 
-    A card that has left has none, unless somebody has just put the cable in.
+    A NIC that was removed has none, unless a user has just plugged the cable in.
     """
     there = {port.interface for port in PORTS if port.interface in links}
     return {one for one in there if "UP" in links[one]["flags"]} == (interfaces if there or by_hand else set())
 
 
 def shape(end: Namespace, cable: Cable, names: t.Sequence[str]) -> None:
-    """Have these wires carry no larger packets and no more of them than the cable does."""
-    # A stream would pass in pieces that are larger than any packet; this has them cut before.
+    """Apply the cable's MTU and bandwidth to these wires."""
+    # With segmentation offload, larger pieces than the MTU would pass. Without it they are split before.
     whole = "off" if cable.mtu < MTU else "on"
     lines = ["set -e"]
     for wire in names:

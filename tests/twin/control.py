@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests do with a running twin: watch and disturb its internet, look into its Sparks."""
+"""Control a running twin from tests: count requests and cause faults in its internet, and access its Sparks."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tests.twin.names import (
 Fault = dict[str, t.Any]
 GPU = "/run/dgx-spark-twin/gpu.json"
 MEMINFO = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/meminfo.py once"
-# How the first process of a container ends when it asks the kernel for a restart: by SIGHUP.
+# Exit code of a container whose first process asks the kernel for a restart: it ends by SIGHUP.
 REBOOTED = 129
 ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
-# Containers have copies of what the twin tells its servers; these are those of the running ones.
+# Containers have copies of the twin's files for servers. This finds the copies of the running containers.
 EVERY_COPY = """
 for pid in $(docker ps --quiet | xargs --no-run-if-empty docker inspect --format '{{.State.Pid}}'); do
     [ ! -d "/proc/$pid/root${1%/*}" ] || echo "/proc/$pid/root$1"
 done
 """
-# Prints the ports of an address that accept a connection. Where nothing drops packets, the answer comes at once.
+# Prints the open ports of an address. Unless packets are dropped, each answer is immediate.
 SCAN = """
 import socket, sys
 for port in range(1, 65536):
@@ -58,7 +58,7 @@ class Internet:
     def _call(self, method: str, path: str, body: t.Any = None) -> t.Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
-        # A proxy that the machine uses for the world knows nothing of the twin.
+        # The machine's proxy cannot reach the twin.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=10) as response:
@@ -71,15 +71,15 @@ class Internet:
             raise TwinError(f"The twin's internet does not answer at {self.url}: {error}") from None
 
     def counters(self) -> dict[str, t.Any]:
-        """All requests and the bytes sent since the last reset, by client and by `host/path`."""
+        """Return all requests and sent bytes since the last reset, by client and by `host/path`."""
         return t.cast("dict[str, t.Any]", self._call("GET", "/counters"))
 
     def reset_counters(self) -> None:
-        """Forget all requests and bytes."""
+        """Reset the counters of requests and bytes."""
         self._call("POST", "/counters/reset")
 
     def requests(self, host: str = "", path: str = "") -> list[dict[str, t.Any]]:
-        """The requests for this host whose path starts so, oldest first."""
+        """Return the requests for this host and prefix of the path, oldest first."""
         return [
             request
             for request in self.counters()["requests"]
@@ -87,12 +87,12 @@ class Internet:
         ]
 
     def bytes_to(self, client: str, prefix: str = "") -> int:
-        """The bytes of content sent to this address for all `host/path` that start with the prefix."""
+        """Return the bytes of content sent to this address for all `host/path` with this prefix."""
         sent = self.counters()["bytes"].get(client, {})
         return sum(count for name, count in sent.items() if name.startswith(prefix))
 
     def faults(self) -> list[Fault]:
-        """The faults in force; `times` says how often each will strike yet."""
+        """Return the active faults. `times` is the number of remaining requests that each will hit."""
         return t.cast("list[Fault]", self._call("GET", "/faults"))
 
     def set_faults(self, faults: list[Fault]) -> None:
@@ -100,12 +100,12 @@ class Internet:
         self._call("POST", "/faults", faults)
 
     def clear_faults(self) -> None:
-        """Behave well again."""
+        """Remove all faults."""
         self.set_faults([])
 
 
 class Spark:
-    """One Spark of the twin, seen from this machine and past any connection of Ansible's."""
+    """A Spark of the twin, accessed through Docker and not through Ansible."""
 
     def __init__(self, number: int = 1) -> None:
         self.container = spark_name(number)
@@ -121,14 +121,14 @@ class Spark:
         return engine.attempt("exec", *options, self.container, *arguments, timeout=timeout)
 
     def read_file(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         result = self.exec(["cat", path])
         if result.returncode:
             raise TwinError(f"{self.container} cannot read {path}: {result.stderr.strip()}")
         return result.stdout
 
     def mounted(self, container: str = "dgx-spark-speculative") -> str:
-        """Where a container has its deployment's files from."""
+        """Return the directory from which a container mounts its deployment's files."""
         found = self.exec(["docker", "inspect", "--format", "{{json .Mounts}}", container])
         if found.returncode:
             raise TwinError(f"{self.container} has no container {container}: {found.stderr.strip()}")
@@ -143,7 +143,7 @@ class Spark:
             raise TwinError(f"{self.container} cannot write {path}: {result.stderr.strip()}")
 
     def wait(self, seconds: float = 60) -> None:
-        """Wait until systemd says that the Spark runs."""
+        """Wait until systemd reports that the Spark runs."""
         deadline = time.monotonic() + seconds
         state = ""
         while time.monotonic() < deadline:
@@ -162,17 +162,17 @@ class Spark:
         )
 
     def restart(self) -> None:
-        """Turn the Spark off and on again; its cable is as it was."""
+        """Restart the Spark. Its cable is unchanged."""
         engine.docker("restart", self.container)
         self._start()
 
     def power_cut(self) -> None:
-        """Take the power away in the middle of whatever happens, and give it back."""
+        """Cut the power without a shutdown, and restore it."""
         engine.docker("kill", "--signal", "KILL", self.container)
         self.switch_on()
 
     def switch_off(self) -> None:
-        """Shut the Spark down, as somebody does who needs only the other one."""
+        """Shut the Spark down, as a user does who needs only the other one."""
         engine.docker("stop", self.container)
 
     def switch_on(self) -> None:
@@ -182,13 +182,13 @@ class Spark:
 
     @contextlib.contextmanager
     def powered(self) -> t.Iterator[None]:
-        """Let the Spark reboot itself meanwhile: a kernel that restarts leaves a container that has ended."""
+        """Let the Spark reboot itself: a kernel restart ends the container, so start it again."""
         done = threading.Event()
 
         def watch() -> None:
             while not done.wait(0.2):
                 state = (engine.inspect("container", self.container) or {}).get("State", {})
-                # Switched off, it ends otherwise, and stays off.
+                # After a shutdown the exit code is another one, and the Spark stays off.
                 if state.get("Status") == "exited" and state.get("ExitCode") == REBOOTED:
                     self.switch_on()
 
@@ -201,13 +201,13 @@ class Spark:
             watching.join()
 
     def _start(self) -> None:
-        # The cable has two ends: with both Sparks off, whoever starts last has it.
+        # A cable needs both Sparks, so the one that starts last connects it.
         cables.connect()
         self.wait()
 
     @contextlib.contextmanager
     def fault(self, **faults: t.Any) -> t.Iterator[None]:
-        """Have the stand-in servers misbehave, those that run and those that start; afterwards all is as it was."""
+        """Cause faults in the stand-in servers, running and new ones, for the time of a context."""
         before = self.exec(["cat", ENGINE_FAULTS])
         self.set_faults(json.dumps(faults))
         try:
@@ -216,7 +216,7 @@ class Spark:
             self.set_faults(before.stdout if before.returncode == 0 else None)
 
     def set_faults(self, content: str | None) -> None:
-        """Replace the file with the faults of the servers, also in the containers that run; None removes it."""
+        """Replace the servers' file of faults, also in running containers. None removes it."""
         copies = self.exec(["sh", "-c", EVERY_COPY, "-", ENGINE_FAULTS]).stdout.split()
         for path in (ENGINE_FAULTS, *copies):
             if content is None:
@@ -226,11 +226,10 @@ class Spark:
 
     @contextlib.contextmanager
     def gpu(self, **values: float | str) -> t.Iterator[None]:
-        """Have servers that start from now on find another simulated GPU; afterwards all is as it was.
+        """Change the simulated GPU for new servers, for the time of a context.
 
-        Its memory is the Spark's: with other `memory_bytes` this is a larger or smaller Spark at once, and with another
-        `driver_version` its driver is that one at once. With `driver_fault` nvidia-smi says at once that its library is
-        another one's (`mismatch`), or nothing at all (`hang`).
+        GPU and Spark share their memory, so `memory_bytes` changes the Spark at once, as does `driver_version`. With
+        `driver_fault`, nvidia-smi at once reports a library of another version (`mismatch`), or hangs (`hang`).
         """
         before = self.read_file(GPU)
         self._set_gpu(json.dumps({**json.loads(before), **values}))
@@ -241,11 +240,11 @@ class Spark:
 
     def _set_gpu(self, content: str) -> None:
         self.write_file(GPU, content)
-        # The service that keeps the Spark's /proc/meminfo would do it a moment later.
+        # The service that updates the Spark's /proc/meminfo would do this a moment later.
         self.exec(MEMINFO)
 
     def memory(self, name: str = "MemAvailable") -> int:
-        """A figure of the Spark's /proc/meminfo, in bytes."""
+        """Return a value of the Spark's /proc/meminfo, in bytes."""
         self.exec(MEMINFO)
         lines = self.read_file("/proc/meminfo").splitlines()
         values = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines}
@@ -253,7 +252,7 @@ class Spark:
 
     @contextlib.contextmanager
     def listener(self, port: int, address: str = "::") -> t.Iterator[None]:
-        """A program of the login user's that has a port."""
+        """Run a program of the login user that listens on a port."""
         command = f"http.server {port} --bind {address} --directory /srv"
         self.exec(f"setsid python3 -m {command} >/dev/null 2>&1 &", user="spark")
         self._wait_for(f"ss -ltn | grep -q :{port}")
@@ -265,7 +264,7 @@ class Spark:
 
     @contextlib.contextmanager
     def stranger(self, image: str, size: int, name: str = "vllm", port: int | None = None) -> t.Iterator[None]:
-        """A running container of somebody else that holds GPU memory, and a port of the Spark if one is given."""
+        """Run a container of another user that uses GPU memory, and a port if given."""
         command = ["standin-hold", "--bytes", str(size), *(["--port", str(port)] if port else [])]
         started = self.exec(["docker", "run", "--detach", "--network", "host", "--name", name, image, *command])
         if started.returncode:
@@ -284,16 +283,16 @@ class Spark:
 
 
 class Neighbour:
-    """A third host on the network, somebody else's: it has Python and curl, and no key to anything.
+    """Another host on the network, with Python and curl, but without keys.
 
-    As a context it is there for a while.
+    It exists for the time of a context.
     """
 
     address = NEIGHBOUR_ADDRESS
 
     def __enter__(self) -> Neighbour:
         engine.attempt("rm", "--force", NEIGHBOUR)
-        # The image of a Spark has what it needs; nothing of a Spark is started in it.
+        # The image of a Spark has all programs that it needs. No services of a Spark are started.
         image = engine.docker("container", "inspect", "--format", "{{.Config.Image}}", spark_name(1))
         options = ("--network", NETWORK, "--ip", self.address, "--hostname", "neighbour", "--entrypoint", "sleep")
         engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *options, image, "infinity")
@@ -317,7 +316,7 @@ class Neighbour:
             raise TwinError(f"{NEIGHBOUR} cannot write {path}: {result.stderr.strip()}")
 
     def open_ports(self, address: str) -> set[int]:
-        """The TCP ports of this address that accept a connection, each of the 65535 tried."""
+        """Return the open TCP ports of this address, of all 65535."""
         result = self.exec(["python3", "-c", SCAN, address])
         if result.returncode:
             raise TwinError(f"{NEIGHBOUR} cannot look for open ports: {engine.last_line(result.stderr)}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machine's Docker Engine, by way of its command line."""
+"""Use the machine's Docker Engine through its command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.twin.names import TwinError
 
 
 def attempt(*arguments: str, text: str | None = None, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `docker` with these arguments and return whatever came of it."""
+    """Run `docker` with these arguments and return the result, also a failure."""
     try:
         return subprocess.run(
             ["docker", *arguments], input=text, capture_output=True, text=True, timeout=timeout, check=False
@@ -24,7 +24,7 @@ def attempt(*arguments: str, text: str | None = None, timeout: float | None = No
 
 
 def docker(*arguments: str, text: str | None = None) -> str:
-    """Run `docker` with these arguments and return what it printed."""
+    """Run `docker` with these arguments and return its output."""
     result = attempt(*arguments, text=text)
     if result.returncode:
         raise TwinError(f"`docker {arguments[0]}` failed: {last_line(result.stderr) or f'status {result.returncode}'}")
@@ -32,7 +32,7 @@ def docker(*arguments: str, text: str | None = None) -> str:
 
 
 def last_line(output: str) -> str:
-    """The last line of an output that says anything."""
+    """Return the last non-blank line of an output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -48,7 +48,7 @@ def logged(log: pathlib.Path, *command: str) -> None:
 
 
 def inspect(kind: str, name: str) -> dict[str, t.Any] | None:
-    """What Docker knows of this `container`, `image`, `network` or `volume`; None when there is none."""
+    """Return the facts of a `container`, `image`, `network` or `volume`; None if it does not exist."""
     result = attempt(kind, "inspect", name)
     if result.returncode == 0:
         return t.cast("dict[str, t.Any]", json.loads(result.stdout)[0])
@@ -58,19 +58,19 @@ def inspect(kind: str, name: str) -> dict[str, t.Any] | None:
 
 
 def image_id(name: str) -> str | None:
-    """The id of an image on this machine, or None."""
+    """Return the id of an image on this machine, or None."""
     image = inspect("image", name)
     return str(image["Id"]) if image else None
 
 
 def image_label(name: str, label: str) -> str | None:
-    """One label of an image on this machine, or None."""
+    """Return a label of an image on this machine, or None."""
     image = inspect("image", name)
     return ((image or {}).get("Config", {}).get("Labels") or {}).get(label)
 
 
 def cgroup_version() -> str:
-    """The version of the machine's control groups, which also tells whether the engine answers."""
+    """Return the version of the machine's control groups. This also checks that the engine answers."""
     result = attempt("info", "--format", "{{.CgroupVersion}} {{.OSType}} {{.ServerErrors}}")
     version = result.stdout.split(" ", 1)[0].strip()
     if result.returncode or version not in ("1", "2"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Control groups for a Spark, of version 2 wherever the machine has it: `spark/boot` is the other half."""
+"""Set up control groups for a Spark, of version 2 if the machine has it. See also `spark/boot`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.twin.images import as_root
 from tests.twin.names import TwinError
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
-# Where a machine with both versions has the second one.
+# Mount point of version 2 on a machine with both versions.
 BESIDE = ROOT / "unified"
 V2, HYBRID, V1 = "v2", "hybrid", "v1"
 # The machine's own versions.
@@ -20,33 +20,33 @@ PRIVATE = ("--cgroupns", "private")
 
 
 def kind(place: pathlib.Path) -> str:
-    """The kind of file system that is mounted at a place; empty when there is no such place."""
+    """Return the kind of file system at a path; empty if the path does not exist."""
     result = subprocess.run(["stat", "-f", "-c", "%T", str(place)], capture_output=True, text=True, check=False)
     return result.stdout.strip()
 
 
 def layout() -> str:
-    """Which versions of control groups the machine has."""
+    """Return the versions of control groups of the machine."""
     if kind(ROOT) == "cgroup2fs":
         return V2
     return HYBRID if kind(BESIDE) == "cgroup2fs" else V1
 
 
 def announce() -> None:
-    """Tell what has not been tried yet."""
+    """Print a note if the machine's control groups are untested."""
     if layout() == V2:
         print("This machine has control groups v2 alone, on which the twin has not been tried yet.", flush=True)
 
 
 def options(name: str) -> tuple[str, ...]:
-    """What the container of this name is started with to have version 2, if that can be."""
+    """Return the Docker options that give a container version 2, if possible."""
     if layout() == HYBRID:
         return ("--cgroupns", "host", "--volume", f"{BESIDE}:/cg2", "--env", f"TWIN_GROUP={name}")
     return PRIVATE
 
 
 def remove(name: str) -> None:
-    """Remove what a container that is gone has left of its control groups."""
+    """Remove the control groups that a removed container has left."""
     group = BESIDE / name
     if not group.is_dir():
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of the twin: built once, and again when what goes into them changed."""
+"""Build the images of the twin, and build them again if their inputs have changed."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from tests.twin.names import (
 from tests.twin.trtllm.build import BuildError, packages
 
 INPUTS = f"{PREFIX}.inputs"
-# On images with the keys of a checkout: where that is.
+# Label of images with the keys of a checkout: the path of the checkout.
 OWNER = f"{PREFIX}.checkout"
-# Another name, because every image has the labels of the one that it starts from.
+# Another name, because images inherit the labels of their base image.
 BASE_INPUTS = f"{PREFIX}.base"
 IGNORED = ("__pycache__", "*.pyc")
-# What Debian's own slim images leave out, of packages that are installed later, too: it costs time in every pull.
+# Directories that Debian's slim images leave out, also for packages installed later. They would slow down every pull.
 LEFT_OUT = ("usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man")
 
 
 def as_root(*command: str) -> list[str]:
-    """The command as the machine's administrator."""
+    """Return the command with sudo if needed."""
     return list(command) if os.geteuid() == 0 else ["sudo", *command]
 
 
 def ensure_base(system: str) -> None:
-    """Make the Debian that images of the twin start from; no image registry is needed for it."""
+    """Create the Debian base image of the twin, without an image registry."""
     tag = base_image(system)
     inputs = hashlib.sha256(" ".join(LEFT_OUT).encode()).hexdigest()
     if engine.image_id(tag) and engine.image_label(tag, BASE_INPUTS) == inputs:
@@ -81,7 +81,7 @@ def ensure_base(system: str) -> None:
 
 
 def digest_of(*places: pathlib.Path) -> str:
-    """One hash over these files and directories: names, modes and contents."""
+    """Return a hash of these files and directories: names, modes and contents."""
     result = hashlib.sha256()
     for place in places:
         files = sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
@@ -101,7 +101,7 @@ def build(
     base: str = BASE_IMAGE,
     labels: t.Sequence[str] = (),
 ) -> str:
-    """Build an image from a directory and extra files, unless one of exactly these exists; return its id."""
+    """Build an image from a directory and extra files, unless it exists with the same inputs. Return its id."""
     start = engine.image_id(base) or ""
     inputs = hashlib.sha256(f"{start} {digest_of(directory, *extra.values())}".encode()).hexdigest()
     present = engine.image_id(tag)
@@ -126,14 +126,14 @@ def build(
 
 
 def build_spark(system: str) -> str:
-    """The image of a Spark of this system."""
+    """Build the image of a Spark with this system."""
     extra = {"ca.crt": CA_CERTIFICATE, "authorized_keys": SSH_KEY.with_suffix(".pub")}
     extra["tiny_library.py"] = PACKAGE / "trtllm" / "tiny_library.py"
     return build(spark_image(system), PACKAGE / "spark", extra, base_image(system), [f"{OWNER}={CACHE}"])
 
 
 def package_archive() -> pathlib.Path:
-    """The Debian packages that containers of the release image may install, as the internet serves them."""
+    """Return the archive of Debian packages that containers of the release image may install."""
     directory = CACHE / "packages"
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -143,23 +143,23 @@ def package_archive() -> pathlib.Path:
 
 
 def build_internet() -> str:
-    """The image of the internet."""
+    """Build the image of the internet."""
     return build(INTERNET_IMAGE, PACKAGE / "internet", {"repository.tar": package_archive()})
 
 
 def caddy_program() -> pathlib.Path | None:
-    """The real proxy, which the environment of the demo brings along; None where only what users need was installed."""
+    """Return the real proxy from the environment of the demo; None in an environment for users."""
     program = pathlib.Path(sys.executable).with_name("caddy")
     return program if program.is_file() else None
 
 
 def side_tag(name: str) -> str:
-    """What the image of this name in the registry is called on this machine."""
+    """Return this machine's tag of an image of the registry."""
     return f"{PREFIX}/{SIDE_IMAGES[name]}"
 
 
 def build_side_image(name: str) -> str | None:
-    """An image that runs beside the server, or None if this machine lacks what goes into it."""
+    """Build an image that runs beside the server; None if this machine lacks its inputs."""
     directory = SIDE_IMAGES[name]
     extra: dict[str, pathlib.Path] = {}
     if directory == "caddy":

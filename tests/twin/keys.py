@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keys of the twin, made once in each checkout: its certificate authority, its server certificate, its SSH key."""
+"""Create the keys of the twin once in each checkout: certificate authority, server certificate and SSH key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KNOWN_HOSTS = STATE / "known_hosts"
 
 
 def run(program: str, *arguments: str) -> None:
-    """Run a program of the machine that makes keys."""
+    """Run a program that creates keys."""
     try:
         result = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def make_authority() -> None:
 
 
 def make_server_certificate() -> None:
-    """Create one certificate for all names that the twin's internet serves."""
+    """Create one certificate for all host names of the twin's internet."""
     names = ",".join(f"DNS:{name}" for name in SERVED_NAMES)
     stamp = SERVER_CERTIFICATE.with_name("names")
     if SERVER_CERTIFICATE.exists() and stamp.exists() and stamp.read_text() == names:
@@ -72,14 +72,14 @@ def make_server_certificate() -> None:
 
 
 def make_ssh_key() -> None:
-    """Create the key that opens the twin's Sparks."""
+    """Create the SSH key of the twin's Sparks."""
     if not SSH_KEY.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "dgx-spark-twin", "-f", str(SSH_KEY))
 
 
 def make_keys() -> None:
-    """Create whatever is missing; existing keys stay."""
+    """Create the missing keys. Existing keys stay."""
     make_authority()
     make_server_certificate()
     make_ssh_key()

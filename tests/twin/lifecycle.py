@@ -59,15 +59,15 @@ from tests.twin.trtllm.build import build as build_trtllm
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
 
 HUB = CACHE / "hub"
-# Whoever needs both takes the twin's own first.
+# A process that needs both acquires the twin's own lock first.
 OWN_LOCK, BUILD_LOCK = STATE / "lock", CACHE / "build.lock"
 INVENTORY = STATE / "inventory.yml"
 SPECIFICATION = f"{PREFIX}.specification"
 
-# Who manages a Spark's network: see spark/network.
+# Programs that manage a Spark's network: see spark/network.
 NETWORKS = ("networkmanager", "networkd", "foreign", "wifi", "link-local", "saved")
 
-# systemd and a Docker Engine need these; whatever reaches beyond the container's namespaces is taken away again.
+# systemd and a Docker Engine need these. Access beyond the container's namespaces is removed again.
 # A sandbox without CAP_SYS_RESOURCE refuses `--privileged`.
 SPARK_OPTIONS = (
     *("--cap-add", "ALL"),
@@ -84,7 +84,7 @@ SPARK_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
-    """How a Spark comes: what it is made of, how its Docker stores images, who manages its network."""
+    """The delivered state of a Spark: operating system, image store, and manager of its network."""
 
     system: str = SYSTEMS[0]
     store: str = STORES[0]
@@ -93,7 +93,7 @@ class Delivery:
 
 @contextlib.contextmanager
 def alone(lock: pathlib.Path) -> t.Iterator[None]:
-    """Keep two runs from building or starting the same things."""
+    """Hold a lock, so that two runs do not build or start the same things."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -101,13 +101,13 @@ def alone(lock: pathlib.Path) -> t.Iterator[None]:
 
 
 def write_changed(path: t.Any, text: str) -> None:
-    """Write a file only when that changes it."""
+    """Write a file only if its content changes."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
 def ensure_network() -> None:
-    """The management network, on which the Sparks see the internet and this machine sees the Sparks."""
+    """Create the management network of the Sparks, their internet and this machine."""
     if engine.inspect("network", NETWORK) is None:
         engine.docker("network", "create", "--subnet", SUBNET, NETWORK)
 
@@ -115,7 +115,7 @@ def ensure_network() -> None:
 def ensure_container(
     name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str], command: t.Sequence[str] = ()
 ) -> None:
-    """Have this container run as specified; one that was specified otherwise is replaced, with its volumes."""
+    """Run this container. Replace it and its volumes if it has other options."""
     specification = hashlib.sha256(json.dumps([engine.image_id(image), options, command]).encode()).hexdigest()
     container = engine.inspect("container", name)
     if container and container["Config"]["Labels"].get(SPECIFICATION) != specification:
@@ -138,13 +138,13 @@ def remove(name: str, volumes: t.Sequence[str] = ()) -> None:
 
 
 def ensure_models() -> None:
-    """Write what the Hub serves, and again when its recipe changed."""
+    """Write the Hub's files, and write them again if their source has changed."""
     stamp = CACHE / "hub.inputs"
     inputs = images.digest_of(PACKAGE / "models.py")
     if stamp.exists() and stamp.read_text() == inputs:
         return
     stamp.unlink(missing_ok=True)
-    # The directory itself stays: it may be mounted in a running container.
+    # Keep the directory itself, because a running container may mount it.
     HUB.mkdir(parents=True, exist_ok=True)
     for child in HUB.iterdir():
         shutil.rmtree(child) if child.is_dir() else child.unlink()
@@ -159,7 +159,7 @@ def ensure_internet() -> None:
         *("--env", f"ADDRESS={INTERNET_ADDRESS}"),
         *("--volume", f"{HUB}:/srv/hub:ro", "--volume", f"{VOCABULARIES}:/srv/vocabularies:ro"),
         *("--volume", f"{SERVER_CERTIFICATE.parent}:/srv/tls:ro", "--volume", f"{REGISTRY_VOLUME}:/srv/registry"),
-        # Docker pushes without TLS to a registry on the loopback address only.
+        # Without TLS, Docker pushes only to a registry on the loopback address.
         *("--publish", "127.0.0.1::5000"),
     )
     ensure_container(INTERNET, INTERNET_IMAGE, options, ())
@@ -176,17 +176,17 @@ def ensure_internet() -> None:
 
 
 def registry() -> str:
-    """The address of the twin's registry on this machine's loopback interface."""
+    """Return the address of the twin's registry on this machine's loopback interface."""
     return engine.docker("port", INTERNET, "5000/tcp").splitlines()[0]
 
 
 def release_tag(release: str) -> str:
-    """What the stand-in of this TensorRT-LLM release is called on this machine."""
+    """Return the tag of the stand-in of this TensorRT-LLM release on this machine."""
     return f"{PREFIX}/trtllm:{release}-{CHECKOUT}"
 
 
 def build_release(release: str) -> None:
-    """Have the stand-in of this TensorRT-LLM release on this machine."""
+    """Build the stand-in of this TensorRT-LLM release if it is missing."""
     tag = release_tag(release)
     if engine.image_id(tag) is None:
         print(f"Building {tag} ...", flush=True)
@@ -199,7 +199,7 @@ def build_release(release: str) -> None:
 
 
 def push(tag: str, repository: str, remote_tag: str) -> None:
-    """Have this machine's image in the registry, if this machine has it."""
+    """Push an image of this machine to the registry, if the image exists."""
     address, image = registry(), engine.image_id(tag)
     if image is None or image in Registry(address, repository).ids(remote_tag):
         return
@@ -211,7 +211,7 @@ def push(tag: str, repository: str, remote_tag: str) -> None:
 
 
 def build_internet() -> None:
-    """Have what the internet is made of, and what it serves."""
+    """Build the image of the internet and its content."""
     images.build_internet()
     ensure_vocabularies()
     ensure_models()
@@ -221,7 +221,7 @@ def build_internet() -> None:
 
 
 def build_all(system: str) -> None:
-    """Have what all twins of this machine share, one of them at a time; two things at once, for there are two cores."""
+    """Build everything that the twins of this machine share. Only one twin builds at a time."""
     with alone(BUILD_LOCK), concurrent.futures.ThreadPoolExecutor() as pool:
         make_keys()
         list(pool.map(images.ensure_base, {BASE_SYSTEM, system}))
@@ -231,9 +231,9 @@ def build_all(system: str) -> None:
 
 
 def remove_outdated() -> None:
-    """Remove what a build has left without a name, or a checkout that is gone; what another twin still runs stays."""
+    """Remove untagged images and images of removed checkouts, unless another twin uses them."""
     with alone(BUILD_LOCK):
-        # Docker refuses a second prune at once, such as that of another clone.
+        # Docker rejects a second prune at the same time, such as that of another clone.
         engine.attempt("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
         owned = ("--filter", "dangling=false", "--filter", f"label={images.OWNER}")
         for tag in engine.docker("image", "ls", *owned, "--format", "{{.Repository}}:{{.Tag}}").split():
@@ -242,7 +242,7 @@ def remove_outdated() -> None:
 
 
 def fill_registry() -> None:
-    """Have the images in the registry: the release, tags that differ in the release they name, what runs beside."""
+    """Push the images to the registry: the release, tags of other releases, and the images beside the server."""
     push(release_tag(RELEASE), RELEASE_REPOSITORY, RELEASE)
     place = Registry(registry())
     for tag, release in OTHER_RELEASES.items():
@@ -255,21 +255,21 @@ def fill_registry() -> None:
 
 
 def volumes(number: int) -> dict[str, str]:
-    """The volumes with a Spark's images and containers, and where it has them."""
+    """Return the volumes of a Spark's images and containers with their mount points."""
     return {f"{spark_name(number)}-{part}": f"/var/lib/{part}" for part in ("docker", "containerd")}
 
 
 def ensure_spark(number: int, delivery: Delivery) -> None:
-    """Start a Spark. One thing cannot differ between two of them: the clock, which is the machine's."""
+    """Start a Spark. All Sparks share the machine's clock."""
     options = (
         *SPARK_OPTIONS,
         *("--network", NETWORK, "--ip", spark_address(number), "--hostname", f"spark-{number}"),
-        # Containers inside cannot use the resolver that Docker puts on the Spark's loopback address.
+        # Containers in the Spark cannot use Docker's resolver on the Spark's loopback address.
         *("--dns", INTERNET_ADDRESS, "--env", f"TWIN_DNS={INTERNET_ADDRESS}"),
         *("--env", f"TWIN_NETWORK={delivery.network}", "--env", f"TWIN_NUMBER={number}"),
         *("--env", f"TWIN_STORE={delivery.store}"),
         *(part for volume, place in volumes(number).items() for part in ("--volume", f"{volume}:{place}")),
-        # An older system is an older Spark in this, too.
+        # A Spark with an older system also has older control groups.
         *(groups.options(spark_name(number)) if delivery.system == SYSTEMS[0] else groups.PRIVATE),
     )
     ensure_container(spark_name(number), spark_image(delivery.system), options, tuple(volumes(number)))
@@ -277,14 +277,14 @@ def ensure_spark(number: int, delivery: Delivery) -> None:
 
 def remove_spark(number: int) -> None:
     """Remove a Spark with everything on it."""
-    # Connections that are kept open would hang instead of failing if their other end just vanished.
+    # Without this, persistent connections would hang instead of fail.
     engine.attempt("exec", spark_name(number), "pkill", "sshd")
     remove(spark_name(number), tuple(volumes(number)))
     groups.remove(spark_name(number))
 
 
 def renew_switch(wanted: bool, system: str) -> None:
-    """Have the switch where one is wanted: what a Spark is made of has what it takes."""
+    """Start or remove the switch. The image of a Spark has its programs."""
     if not wanted:
         remove(SWITCH)
         return
@@ -296,7 +296,7 @@ def renew_switch(wanted: bool, system: str) -> None:
 
 
 def write_known_hosts(sparks: int) -> None:
-    """Record the Sparks' host keys, read past the network."""
+    """Record the Sparks' host keys, read through Docker."""
     lines = []
     for number in range(1, sparks + 1):
         kind, key = Spark(number).read_file("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]
@@ -305,7 +305,7 @@ def write_known_hosts(sparks: int) -> None:
 
 
 def write_inventory(sparks: int) -> None:
-    """Write an inventory like the one a user has, for hosts that are reached over SSH."""
+    """Write an inventory like a user's, for hosts with SSH access."""
     ssh = ["-o", f'UserKnownHostsFile="{KNOWN_HOSTS}"', "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes"]
     hosts = {f"spark-{number}": {"ansible_host": spark_address(number)} for number in range(1, sparks + 1)}
     variables = {
@@ -314,7 +314,7 @@ def write_inventory(sparks: int) -> None:
         "ansible_become_password": PASSWORD,
         "ansible_ssh_private_key_file": str(SSH_KEY),
         "ansible_ssh_common_args": shlex.join(ssh),
-        # What a wire of the twin carries is what the machine has left, and says nothing.
+        # The bandwidth of a simulated wire depends on the load of the machine, so it is not checked.
         "spark_network_bandwidth_minimum_gbps": 0,
     }
     # JSON is YAML, too.
@@ -322,7 +322,7 @@ def write_inventory(sparks: int) -> None:
 
 
 def renew_spark(number: int, wanted: t.Sequence[Delivery], fresh: bool) -> None:
-    """Have this Spark run if it is one of these, a new one when asked for, and be gone if it is not."""
+    """Start this Spark, new if requested, or remove it if it is not wanted."""
     if fresh or number > len(wanted):
         remove_spark(number)
     if number <= len(wanted):
@@ -330,7 +330,7 @@ def renew_spark(number: int, wanted: t.Sequence[Delivery], fresh: bool) -> None:
 
 
 def deliveries(sparks: int, system: str, stores: t.Sequence[str], network: str) -> list[Delivery]:
-    """How each Spark comes; without a word about its store, as a new one does."""
+    """Return the delivered state of each Spark. By default, the image store is that of a new Spark."""
     if not 1 <= sparks <= MAX_SPARKS:
         raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
     possible = {"network": NETWORKS, "system": SYSTEMS, "image store": STORES if system == SYSTEMS[0] else STORES[1:]}
@@ -355,9 +355,9 @@ def up(
 ) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
-    Two Sparks have a cable between them, more of them a switch, and their cards stay when it is pulled, unless asked
-    for with hot-plug; one Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and
-    their stores of images are the system's own, one for all, or one for each.
+    Two Sparks have a cable, more Sparks a switch. Their NICs stay when the cable is unplugged, unless hot-plug is
+    requested. One Spark has no cable, and so no NIC. Their network is managed as on DGX OS or as requested. Their image
+    stores are the system's default, one kind for all, or one for each.
     """
     wanted = deliveries(sparks, system, stores, network)
     cable = cables.delivered(sparks, wiring)
@@ -374,7 +374,7 @@ def up(
         renew_switch(bool(cable and cable.wiring == cables.ON_SWITCH), system)
         numbers = range(1, MAX_SPARKS + 1)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            # All at once; whatever failed is raised here.
+            # All Sparks at the same time; list() raises their errors.
             list(pool.map(lambda number: renew_spark(number, wanted, fresh), numbers))
         cables.connect()
         fill_registry()
@@ -409,7 +409,7 @@ def down(with_images: bool = False) -> None:
 
 
 def status() -> list[str]:
-    """What runs, one line for each part."""
+    """Return the state of the twin, one line for each part."""
     engine.cgroup_version()
     lines = []
     for name in (INTERNET, *(spark_name(number) for number in range(1, MAX_SPARKS + 1))):

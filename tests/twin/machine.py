@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A snapshot of what the twin must leave alone on this machine, for a test to compare before and after.
+"""Save the state of this machine that the twin must not change, and compare it after a test.
 
 Run as: python -m tests.twin.machine save | compare
 """
@@ -18,7 +18,7 @@ from tests.twin.names import CACHE
 
 SAVED = CACHE / "machine.json"
 
-# These count or differ by themselves.
+# These change by themselves.
 RESTLESS = (
     "fs.dentry-state",
     "fs.file-nr",
@@ -31,12 +31,12 @@ RESTLESS = (
     "net.netfilter.nf_conntrack_count",
     "net.ipv4.route.flush",
 )
-# Docker makes these for any network and container and takes them away with it.
+# Docker creates these for networks and containers and removes them with these.
 DOCKERS_LINKS = ("br-", "veth", "docker")
 
 
 def sysctls(root: pathlib.Path = pathlib.Path("/proc/sys")) -> dict[str, str]:
-    """All readable kernel parameters that stay as they are unless someone sets them."""
+    """Return all readable kernel parameters that do not change by themselves."""
     found = {}
     for path in root.rglob("*"):
         parts = path.relative_to(root).parts
@@ -51,13 +51,13 @@ def sysctls(root: pathlib.Path = pathlib.Path("/proc/sys")) -> dict[str, str]:
 
 
 def of_ip(*arguments: str) -> list[dict[str, t.Any]]:
-    """What `ip` says, as data."""
+    """Return the output of `ip` as data."""
     result = subprocess.run(["ip", "-json", *arguments], capture_output=True, text=True, check=True)
     return t.cast("list[dict[str, t.Any]]", json.loads(result.stdout or "[]"))
 
 
 def snapshot() -> dict[str, t.Any]:
-    """The machine's kernel parameters, links, addresses, routes, clock source and control groups outside Docker's."""
+    """Return kernel parameters, links, addresses, routes, clock source and control groups, without Docker's."""
     links = {
         link["ifname"]: [link["flags"], link["mtu"], link.get("address")]
         for link in of_ip("link")
@@ -84,7 +84,7 @@ def snapshot() -> dict[str, t.Any]:
 
 
 def empty(group: str) -> bool:
-    """Whether no process is in a control group."""
+    """Return whether a control group has no process."""
     try:
         return not pathlib.Path(group, "cgroup.procs").read_text().strip()
     except OSError:
@@ -92,15 +92,15 @@ def empty(group: str) -> bool:
 
 
 def counted(before: t.Sequence[str], now: t.Sequence[str]) -> list[str]:
-    """Of the control groups what a twin that is gone can have left: new ones without a process.
+    """Return the control groups that a removed twin may have left: the old ones, and new ones without a process.
 
-    All others come and go with those who work on this machine.
+    All others change with other users of this machine.
     """
     return [*before, *(group for group in now if group not in before and empty(group))]
 
 
 def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[str]:
-    """What changed between two snapshots, one readable line for each change."""
+    """Return the changes between two snapshots, one readable line each."""
     lines = []
     for kind in before:
         old, new = before[kind], after[kind]
@@ -114,7 +114,7 @@ def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Remember the machine before the twin comes up, or tell what has changed since."""
+    """Save the state of the machine before the twin starts, or print the changes since then."""
     if arguments == ["save"]:
         SAVED.parent.mkdir(parents=True, exist_ok=True)
         SAVED.write_text(json.dumps(snapshot()), encoding="utf-8")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The content of the twin's Hub: repositories with the files of the real ones, a few MB instead of many GB.
+"""Write the content of the twin's Hub: repositories with the files of the real ones, a few MB instead of many GB.
 
-The weights are seeded noise: they cannot be compressed, so that a count of bytes means something.
+The weights are seeded noise, which cannot be compressed, so that counts of bytes are valid.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SMALL_TARGET = "openai/gpt-oss-20b"
 LLAMA_TARGET = "nvidia/Llama-3.3-70B-Instruct-FP4"
 LLAMA_DRAFT = "nvidia/Llama-3.1-8B-Instruct-FP4"
 QWEN = "nvidia/Qwen3-30B-A3B-FP4"
-# The pair that takes two Sparks.
+# Target and draft model that need two Sparks.
 LARGE_TARGET = "nvidia/Qwen3-235B-A22B-FP4"
 LARGE_DRAFT = "nvidia/Qwen3-235B-A22B-Eagle3"
 
-# A head for quite another target, as one picks it by mistake.
+# A head of another target, which a user could choose by mistake.
 STRANGER = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
 
 TARGET_REAL_BYTES = 65_248_815_744  # the shards of the real repository
@@ -51,7 +51,7 @@ _SHARD_BYTES = 800_000
 _COPY_BYTES = 8_000_000
 _DRAFT_BYTES = 1_500_000
 _SMALL_SHARD_BYTES = 50_000
-# As many files as the real one has, of 65 MB together: a copy from one Spark to the other takes long enough to be cut.
+# As many files as the real one, 65 MB together, so that tests can interrupt a copy between Sparks.
 _LARGE_SHARDS = 27
 _LARGE_SHARD_BYTES = 2_400_000
 
@@ -72,7 +72,7 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Special:
-    """How a family of models marks the turns of a chat."""
+    """The tokens with which a family of models marks the turns of a chat."""
 
     tokens: dict[str, int]
     begin: str
@@ -81,7 +81,7 @@ class Special:
 
 
 def write_models(directory: Path) -> None:
-    """Write every repository: DIR/<org>/<name>/<files> and DIR/<org>/<name>.json about it."""
+    """Write every repository: DIR/<org>/<name>/<files>, and its description DIR/<org>/<name>.json."""
     _write(directory, TARGET, _target_files(), ["*.safetensors", "*.bin"], None)
     for draft, commit in ((DRAFT, DRAFT_COMMIT), (THROUGHPUT_DRAFT, None), (THIRD_DRAFT, None)):
         _write(directory, draft, _draft_files(draft), ["*.safetensors"], commit)
@@ -102,7 +102,7 @@ def write_models(directory: Path) -> None:
 
 
 def safetensors(tensors: t.Sequence[Tensor], seed: str) -> bytes:
-    """A valid safetensors file of noise."""
+    """Return a valid safetensors file of noise."""
     header: dict[str, t.Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for tensor in tensors:
@@ -168,7 +168,7 @@ def _draft_files(identifier: str) -> dict[str, bytes]:
     return {
         "config.json": _json(_DRAFT_CONFIG),
         "model.safetensors": safetensors(tensors, f"{identifier}/model.safetensors"),
-        # The real one has a single file and no index; here it tells how large that file is.
+        # The real one has a single file and no index. Here the index has the size of that file.
         "model.safetensors.index.json": _index(
             DRAFT_REAL_BYTES, {tensor.name: "model.safetensors" for tensor in tensors}
         ),
@@ -188,7 +188,7 @@ def _small_files(
     special: Special,
     shard_bytes: int = _SMALL_SHARD_BYTES,
 ) -> dict[str, bytes]:
-    """A repository of another model: its real configuration and index, little in each shard."""
+    """Return the files of another model: its real configuration and index, with small shards."""
     files: dict[str, bytes] = {}
     weight_map: dict[str, str] = {}
     for number in range(shards):
@@ -522,7 +522,7 @@ _LARGE_CONFIG: dict[str, t.Any] = {
     "num_hidden_layers": 94,
 }
 
-# Layers and heads as those of the lmsys head for the same model.
+# Layers and heads as in the lmsys head for the same model.
 _LARGE_DRAFT_CONFIG: dict[str, t.Any] = {
     "architectures": ["LlamaForCausalLMEagle3"],
     "attention_bias": False,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The twin's image registry, spoken to on this machine's loopback address."""
+"""Use the twin's image registry through this machine's loopback address."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ FOREIGN_ARCHITECTURE = "amd64" if ARCHITECTURE == "arm64" else "arm64"
 
 
 class Registry:
-    """One repository of the registry at this address."""
+    """A repository of the registry at this address."""
 
     def __init__(self, address: str, repository: str = RELEASE_REPOSITORY) -> None:
         self.address = address
         self.base = f"http://{address}/v2/{repository}"
 
     def ids(self, tag: str) -> set[str]:
-        """The names under which Docker may know the image of this tag; empty when there is none."""
+        """Return the possible image ids of this tag; empty if the tag does not exist."""
         found = self._manifest(tag)
         if found is None:
             return set()
         manifest, _, digest = found
         own = own_entry(manifest)
-        # The id of an image is the digest of its configuration or of its manifest, as the engine stores images.
+        # An image id is the digest of the configuration or of the manifest, depending on the image store.
         return {digest} | (self.ids(own["digest"]) if own else {manifest["config"]["digest"]})
 
     def add_release(self, base: str, tag: str, release: str) -> bool:
-        """Have the image of one tag under another, telling that it is this release; whether that was news."""
+        """Add a tag with the image of another one, but this release. Return whether it was new."""
         return self._add(base, tag, lambda configuration: with_release(configuration, release))
 
     def add_foreign(self, base: str, tag: str) -> bool:
-        """Have the image of one tag under another, made for a processor that this machine does not have."""
+        """Add a tag with the image of another one, but for another architecture. Return whether it was new."""
         return self._add(base, tag, lambda configuration: {**configuration, "architecture": FOREIGN_ARCHITECTURE})
 
     def offer_both(self, tag: str, foreign: str) -> bool:
-        """Turn a tag into a list of its image for this machine and of a foreign one; whether that was news."""
+        """Make a tag an index of its image and one for another architecture. Return whether it was new."""
         found = self._manifest(tag)
         own = own_entry(found[0]) if found else None
-        # The foreign one comes first, so that whoever takes the first gets the wrong one.
+        # The foreign one is first, so that code that uses the first entry fails.
         entries = [self._entry(foreign, FOREIGN_ARCHITECTURE), self._entry(own["digest"] if own else tag, ARCHITECTURE)]
         content = {"schemaVersion": 2, "mediaType": INDEX_KIND, "manifests": entries}
         if found and found[0] == content:
@@ -72,7 +72,7 @@ class Registry:
         }
 
     def _add(self, base: str, tag: str, change: t.Callable[[Json], Json]) -> bool:
-        """Only the configuration differs, so that neither a build nor another copy of the layers is needed."""
+        """Add a tag that differs only in the configuration, which needs neither a build nor copies of the layers."""
         manifest, kind = self._image(base)
         configuration = json.loads(self._call("GET", f"blobs/{manifest['config']['digest']}")[0])
         content = json.dumps(change(configuration), sort_keys=True).encode()
@@ -87,7 +87,7 @@ class Registry:
         return True
 
     def _image(self, tag: str) -> tuple[Json, str]:
-        """The manifest of the image of this tag, out of the list of them where there is one."""
+        """Return the manifest of a tag and its media type, from the index if there is one."""
         found = self._manifest(tag)
         own = own_entry(found[0]) if found else None
         if own:
@@ -97,7 +97,7 @@ class Registry:
         return found[0], found[1]
 
     def _manifest(self, tag: str) -> tuple[Json, str, str] | None:
-        """A manifest, its media type and its digest."""
+        """Return a manifest, its media type and its digest."""
         try:
             body, headers = self._call("GET", f"manifests/{tag}")
         except urllib.error.HTTPError as error:
@@ -113,7 +113,7 @@ class Registry:
         headers = {"Accept": ACCEPTED, **({"Content-Type": kind} if kind else {})}
         request = urllib.request.Request(url, body, headers, method=method)
         try:
-            # A proxy that the machine uses for the world knows nothing of the twin.
+            # The machine's proxy cannot reach the twin.
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as response:
                 return response.read(), response.headers
         except urllib.error.HTTPError as error:
@@ -124,7 +124,7 @@ class Registry:
 
 
 def own_entry(index: Json) -> Json | None:
-    """The entry of a list of manifests that is for this machine; None where there is no list."""
+    """Return the entry of an index for this machine; None if it is no index."""
     for entry in index.get("manifests", []):
         if entry["platform"]["architecture"] == ARCHITECTURE:
             return t.cast(Json, entry)
@@ -132,7 +132,7 @@ def own_entry(index: Json) -> Json | None:
 
 
 def with_release(configuration: Json, release: str) -> Json:
-    """An image's configuration that names this release."""
+    """Return an image's configuration with this release."""
     result: Json = json.loads(json.dumps(configuration))
     for part in ("config", "container_config"):
         settings = result.get(part) or {}

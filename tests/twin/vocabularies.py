@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two public tiktoken vocabularies of gpt-oss, taken from a Python package that carries them."""
+"""Fetch the two public tiktoken vocabularies of gpt-oss from a Python package that contains them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.twin.names import CACHE, TwinError
 VOCABULARIES = CACHE / "vocabularies"
 PACKAGE = "litellm==1.109.1"
 MEMBERS = "litellm/litellm_core_utils/tokenizers"
-# Name: the file in the package, which is named by a hash of its address, and the checksum of its content.
+# Name: the file in the package, named by a hash of its URL, and the checksum of its content.
 FILES = {
     "cl100k_base.tiktoken": (
         "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",

@@ -1,10 +1,9 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The twin's outside world: an image host, a Hugging Face Hub with its file network, a file host, a Debian mirror.
+"""Simulate the twin's internet: image hosts, a Hugging Face Hub with its file network, a file host, a Debian mirror.
 
-Every request comes in here over TLS, or without where the real host does without, is counted, and suffers the faults
-that a test has ordered.
+Requests use TLS or plain HTTP, as with the real hosts. Each request is counted, and a test can set faults for it.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ DOCKER_HUB_HOST, DOCKER_HUB_INDEX, DOCKER_HUB_TOKENS = "registry-1.docker.io", "
 GITHUB_HOST = "ghcr.io"
 PACKAGE_HOST = "packages.dgx-spark-twin.test"
 
-# Tokens the Hub knows: whether their owner has accepted the licences of gated repositories.
+# Valid tokens of the Hub: True if their owner has accepted the licences of gated repositories.
 TOKENS = {"hf_twin_valid": True, "hf_twin_unaccepted": False}
 REGISTRY_TOKEN = "anonymous-pull"
-# Of each image host: who gives out its tokens, under which name it asks for them, and whose images it has.
+# Each image host: the URL of its tokens, the service name in its challenge, and its images.
 IMAGE_HOSTS = {
     REGISTRY_HOST: (f"https://{REGISTRY_HOST}/proxy_auth", "", "nvidia/"),
     DOCKER_HUB_HOST: (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", "library/"),
@@ -58,7 +57,7 @@ Json = dict[str, t.Any]
 
 ACTIONS: dict[str, set[str]] = {
     "status": {"status", "body", "retry_after"},
-    # A file that the Hub's listing has with this size, as one that is not stored here.
+    # A file that is in the Hub's listing with this size, but is not stored here.
     "huge": {"bytes"},
     "cut": {"after_bytes"},
     "slow": {"bytes_per_second"},
@@ -72,7 +71,7 @@ REQUIRED = {"status": "status", "huge": "bytes", "cut": "after_bytes", "slow": "
 
 
 def fault_error(fault: t.Any) -> str | None:
-    """What is wrong with a fault, if anything."""
+    """Return the error in a fault's definition, if there is one."""
     if not isinstance(fault, dict) or fault.get("action") not in ACTIONS:
         return f"A fault has an `action`, one of {', '.join(ACTIONS)}: {fault!r}"
     action = fault["action"]
@@ -88,7 +87,7 @@ def fault_error(fault: t.Any) -> str | None:
 
 
 class Faults:
-    """The faults in force. A fault without `times` strikes for ever; others are used up."""
+    """The active faults. A fault with `times` ends after this number of requests."""
 
     def __init__(self) -> None:
         self._faults: list[Json] = []
@@ -103,7 +102,7 @@ class Faults:
             return [dict(fault) for fault in self._faults]
 
     def strike(self, action: str, places: t.Iterable[tuple[str, str]]) -> Json | None:
-        """The first such fault for one of these (host, path) places, used up by one."""
+        """Return the first fault with this action for one of these (host, path) places, and count its use."""
         with self._lock:
             for fault in self._faults:
                 if fault["action"] != action or fault.get("times") == 0:
@@ -119,19 +118,19 @@ class Faults:
         return None
 
     def rate(self, slow: Json | None) -> float | None:
-        """What such a fault allows a transfer, in bytes a second, as long as any is in force."""
+        """Return the limit of a transfer in bytes per second, while a slow fault is active."""
         with self._lock:
             lasts = slow and any(fault["action"] == "slow" for fault in self._faults)
         return slow["bytes_per_second"] if slow and lasts else None
 
     def gated(self, repository: str) -> bool:
-        """Whether a test has gated this repository."""
+        """Return whether a test has gated this repository."""
         with self._lock:
             return any(fault["action"] == "gate" and fault["repository"] == repository for fault in self._faults)
 
 
 class Counters:
-    """What was asked for, by whom, and how many bytes of content went out."""
+    """The requests with their clients, and the bytes of content sent."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -147,7 +146,7 @@ class Counters:
             self._requests.append(entry)
 
     def sent(self, entry: Json, name: str, count: int) -> None:
-        """Add bytes to a request and to its client's account under `host/path`."""
+        """Add bytes to a request, and to its client's sum of `host/path`."""
         with self._lock:
             entry["bytes"] += count
             account = self._bytes.setdefault(entry["client"], {})
@@ -155,7 +154,7 @@ class Counters:
 
     def report(self) -> Json:
         with self._lock:
-            # A deep copy: requests under way go on counting.
+            # A deep copy, because current requests continue to count.
             return t.cast(
                 "Json",
                 json.loads(
@@ -171,7 +170,7 @@ class Counters:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file of a repository, as git and LFS know it."""
+    """A file of a repository, with its ids in git and LFS."""
 
     path: pathlib.Path
     name: str
@@ -184,7 +183,7 @@ class File:
         return self.lfs or self.blob
 
     def entry(self) -> Json:
-        """This file in a listing of the tree."""
+        """Return the file's entry in a listing."""
         result: Json = {"type": "file", "oid": self.blob, "size": self.size, "path": self.name}
         if self.lfs:
             result["lfs"] = {"oid": self.lfs, "size": self.size, "pointerSize": len(pointer(self.lfs, self.size))}
@@ -192,12 +191,12 @@ class File:
 
 
 def pointer(oid: str, size: int) -> bytes:
-    """What git stores for a file that is in LFS."""
+    """Return the pointer that git stores for a file in LFS."""
     return LFS_POINTER.format(oid=oid, size=size).encode()
 
 
 def blob_id(size: int, chunks: t.Iterable[bytes]) -> str:
-    """The name git gives to this content."""
+    """Return git's id of a content."""
     digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
     for chunk in chunks:
         digest.update(chunk)
@@ -212,7 +211,7 @@ def chunks_of(path: pathlib.Path) -> t.Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Repository:
-    """A model repository with one commit that its references name."""
+    """A model repository with one commit."""
 
     id: str
     sha: str
@@ -221,7 +220,7 @@ class Repository:
     gated: bool
 
     def commit(self, revision: str) -> str | None:
-        """The commit that a revision names."""
+        """Return the commit of a revision."""
         return self.references.get(revision) or (revision if revision == self.sha else None)
 
 
@@ -234,7 +233,7 @@ class Content:
         self._lock = threading.Lock()
 
     def repository(self, name: str) -> Repository | None:
-        """The repository of this id, read anew each time so that a test may change it."""
+        """Return the repository with this id. It is read each time, so that tests can change it."""
         description = self.root / f"{name}.json"
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name or not description.is_file():
             return None
@@ -269,7 +268,7 @@ class Content:
 
 
 def tree(repository: Repository, folder: str, recursive: bool, expand: bool) -> list[Json] | None:
-    """The listing of a folder; None when there is none."""
+    """Return the listing of a directory; None if it does not exist."""
     prefix = f"{folder.strip('/')}/" if folder.strip("/") else ""
     names = [name for name in repository.files if name.startswith(prefix)]
     if prefix and not names:
@@ -297,7 +296,7 @@ def tree(repository: Repository, folder: str, recursive: bool, expand: bool) -> 
 
 @dataclasses.dataclass
 class Answer:
-    """A response before faults have had their say. `name` is what its bytes count as, if not what was asked for."""
+    """A response before faults are applied. Its bytes count for `name` if it is set, else for the requested path."""
 
     status: int
     headers: dict[str, str]
@@ -317,13 +316,13 @@ def as_json(status: int, document: t.Any, **headers: str) -> Answer:
 
 
 def refusal(status: int, message: str, code: str | None = None) -> Answer:
-    """An error the way the Hub words it: a code for programs and a message for people, both in headers."""
+    """Return an error in the Hub's form: a code for programs and a message for users, both in headers."""
     headers = {"X_Error_Message": message, **({"X_Error_Code": code} if code else {})}
     return as_json(status, {"error": message}, **headers)
 
 
 def unauthorized(host: str, path: str) -> Answer:
-    """How each host turns a stranger away."""
+    """Return a host's response to a client without credentials."""
     if host in IMAGE_HOSTS or host == DOCKER_HUB_TOKENS:
         answer = as_json(401, {"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]})
         answer.headers["Docker-Distribution-Api-Version"] = "registry/2.0"
@@ -341,7 +340,7 @@ def unauthorized(host: str, path: str) -> Answer:
 
 
 def missing(host: str) -> Answer:
-    """How each host says that it has no such file."""
+    """Return a host's response for a missing file."""
     if host == HUB_HOST:
         return refusal(404, "Entry not found", "EntryNotFound")
     if host in IMAGE_HOSTS:
@@ -353,7 +352,7 @@ def missing(host: str) -> Answer:
 
 
 def ranged(answer: Answer, wanted: str | None) -> Answer:
-    """The part of a file that a Range header asks for."""
+    """Return the part of a file that a Range header requests."""
     match = re.fullmatch(r"bytes=(\d*)-(\d*)", (wanted or "").strip())
     if answer.status != 200 or not match or match[0] == "bytes=-":
         return answer
@@ -378,7 +377,7 @@ def file_answer(path: pathlib.Path, etag: str, headers: dict[str, str]) -> Answe
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a host needs to know of a request."""
+    """The parts of a request that the hosts need."""
 
     method: str
     path: str
@@ -392,7 +391,7 @@ class Request:
 
 
 class World:
-    """The hosts and what they answer."""
+    """The hosts and their responses."""
 
     def __init__(
         self,
@@ -407,7 +406,7 @@ class World:
         self.registry = registry
         self.faults = Faults()
         self.counters = Counters()
-        # Links to the file network that the Hub has handed out, by signature: the path there and the path at the Hub.
+        # Links to the file network by signature: the path there and the path at the Hub.
         self.links: dict[str, tuple[str, str]] = {}
 
     def hosts(self) -> dict[str, t.Callable[[Request], Answer]]:
@@ -421,7 +420,7 @@ class World:
         }
 
     def places(self, host: str, request: Request) -> list[tuple[str, str]]:
-        """Where a fault may hit this request: a file behind a link is also the file that the link was given for."""
+        """Return the places of a request for faults. For a signed link, the original file is one of them."""
         _, origin = self.links.get(request.query.get("Signature", ""), ("", ""))
         return [(host, request.path), *([(HUB_HOST, origin)] if host == CDN_HOST and origin else [])]
 
@@ -458,13 +457,13 @@ class World:
         )
 
     def missing(self, token: str) -> Answer:
-        """The Hub does not tell strangers which repositories exist."""
+        """Return the error for a missing repository. Without a token, the Hub hides which repositories exist."""
         if token:
             return refusal(404, "Repository not found", "RepoNotFound")
         return refusal(401, "Invalid username or password.")
 
     def gate(self, repository: Repository, token: str) -> Answer | None:
-        """The refusal of a gated repository's files, if this token does not open it."""
+        """Return the error for a gated repository's files, unless the token has access."""
         if not (repository.gated or self.faults.gated(repository.id)) or TOKENS.get(token):
             return None
         if not token:
@@ -482,7 +481,7 @@ class World:
     def models_interface(
         self, request: Request, token: str, name: str, what: str | None, revision: str | None, rest: str | None
     ) -> Answer:
-        """What the Hub says about a repository. Also a gated one shows its facts and its listing to everyone."""
+        """Return the facts of a repository, or its listing. Both are public, also for gated repositories."""
         repository = self.content.repository(name)
         if repository is None:
             return self.missing(token)
@@ -556,7 +555,7 @@ class World:
         return as_json(200, [repository.files[name].entry() for name in wanted if name in repository.files])
 
     def resolve(self, request: Request, token: str, name: str, revision: str, filename: str) -> Answer:
-        """A file: small ones from here, those in LFS by a link to the file network."""
+        """Return a small file, or for a file in LFS a link to the file network."""
         repository = self.content.repository(name)
         if repository is None:
             return self.missing(token)
@@ -591,7 +590,7 @@ class World:
         return answer
 
     def file_network(self, request: Request) -> Answer:
-        """Serve a file to whoever has a link that the Hub signed; the link is all the authority there is."""
+        """Return a file for a link that the Hub has signed. No other authorization is needed."""
         if request.authorization:
             message = "Only one auth mechanism allowed"
             return text(400, f"<Error><Code>InvalidArgument</Code><Message>{message}</Message></Error>")
@@ -623,7 +622,7 @@ class World:
     # The Debian mirror
 
     def package_host(self, request: Request) -> Answer:
-        # apt quotes the plus in a version.
+        # apt quotes the plus sign in a version.
         match = re.fullmatch(r"/debian/((?:[\w.+~-]+/)*[\w.+~-]+)", urllib.parse.unquote(request.path))
         path = self.packages / match[1] if match and ".." not in match[1].split("/") else None
         if path is None or not path.is_file():
@@ -635,7 +634,7 @@ class World:
     # The image host
 
     def image_host(self, host: str, request: Request) -> Answer:
-        """Docker's registry behind the anonymous tokens that the real hosts demand."""
+        """Return responses of Docker's registry, which needs an anonymous token as on the real hosts."""
         if any(realm == f"https://{host}{request.path}" for realm, _, _ in IMAGE_HOSTS.values()):
             return as_json(200, {"token": REGISTRY_TOKEN, "expires_in": 600})
         if host not in IMAGE_HOSTS or not request.path.startswith("/v2"):
@@ -680,18 +679,18 @@ SECRET = secrets.token_hex(16)
 
 
 class Cut(Exception):
-    """The connection ends here."""
+    """The connection is to be cut."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Keeps count, applies faults, and lets the host that was asked for answer."""
+    """Handler that counts requests, applies faults, and passes requests to the host."""
 
     protocol_version = "HTTP/1.1"
     server_version = "twin"
     sys_version = ""
     timeout = 120
     world: World
-    # Which hosts are reached this way; None for all of them.
+    # The hosts of this handler; None for all hosts.
     reached: t.ClassVar[frozenset[str] | None] = None
 
     def setup(self) -> None:
@@ -701,14 +700,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().setup()
 
     def log_message(self, format: str, *arguments: t.Any) -> None:
-        """Say nothing: the counters know more."""
+        """Log nothing, because the counters have more."""
 
     def parsed(self) -> Request:
         address = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(address.query, keep_blank_values=True))
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else b""
-        # Docker repeats its Accept header. A plain dictionary would keep one of them only.
+        # Docker repeats its Accept header, and a plain dictionary would keep only one.
         names = {name.title() for name in self.headers}
         headers = {name: ", ".join(self.headers.get_all(name) or []) for name in names}
         # Parts are unquoted where they are used: a revision may contain a quoted slash.
@@ -739,7 +738,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     text(fault["status"], body) if body is not None else as_json(fault["status"], {"error": "twin"})
                 )
                 if "retry_after" in fault:
-                    # As the Hub says it to who has asked too often.
+                    # The Hub's response to too many requests.
                     seconds = int(fault["retry_after"])
                     answer.headers |= {"Retry-After": str(seconds), "RateLimit": f'"resolvers";r=0;t={seconds}'}
             elif self.world.faults.strike("unauthorized", places):
@@ -752,7 +751,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with answer.body:
                 self.send(request, entry, answer, places)
         except (Cut, OSError):
-            # Only a connection that is gone at once looks like a broken line; TLS must not say goodbye.
+            # A cut line ends without a TLS close message.
             self.close_connection = True
             self.connection.close()
 
@@ -765,7 +764,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if request.method == "HEAD" or not answer.length:
             return
-        # Faults of a transfer hit content, not the errors and links on the way to it.
+        # Faults of a transfer hit only content, not errors and redirects.
         faults = self.world.faults if answer.status in (200, 206) else Faults()
         slow = faults.strike("slow", places)
         self.transfer(
@@ -799,7 +798,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 changed = bytearray(chunk)
                 changed[spoilt - sent] ^= 0xFF
                 chunk = bytes(changed)
-            # Counted first: whoever has received a byte sees it counted.
+            # Count first, so that a received byte is always counted.
             count(len(chunk))
             self.wfile.write(chunk)
             sent += len(chunk)
@@ -812,7 +811,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class PlainHandler(Handler):
-    """Answers without TLS, for the hosts that are asked so."""
+    """Handler without TLS, for hosts that use plain HTTP."""
 
     reached: t.ClassVar[frozenset[str] | None] = frozenset({PACKAGE_HOST})
 
@@ -824,7 +823,7 @@ class ControlHandler(http.server.BaseHTTPRequestHandler):
     world: World
 
     def log_message(self, format: str, *arguments: t.Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def reply(self, status: int, document: t.Any) -> None:
         data = json.dumps(document).encode()
@@ -867,7 +866,7 @@ class ControlHandler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A server that may speak TLS and does not mind clients that leave."""
+    """A server, optionally with TLS, that ignores disconnected clients."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -886,7 +885,7 @@ class Server(http.server.ThreadingHTTPServer):
         connection, address = super().get_request()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.context:
-            # The handshake waits for the client and so belongs into the request's own thread.
+            # The handshake waits for the client, so it is done in the request's own thread.
             connection = self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
@@ -897,7 +896,7 @@ class Server(http.server.ThreadingHTTPServer):
             request.close()
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """A client that hangs up, or does not trust the certificate, is no event; anything else is."""
+        """Ignore clients that disconnect or do not trust the certificate. Report other errors."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

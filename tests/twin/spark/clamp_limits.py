@@ -1,11 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container's configuration needs here: limits that it may set at all, and the Spark's memory and devices.
+"""Adapt a container's configuration to the twin: permitted limits, and the Spark's memory and devices.
 
-A container has a /proc of its own, in which the kernel tells of the machine's memory. And one in the Spark's own
-network namespace sees its network cards in sysfs: those of the twin are in directories of the Spark's own, which a
-fresh sysfs does not have.
+A container has its own /proc, in which the kernel shows the machine's memory. A container in the Spark's network
+namespace also sees NICs in its own sysfs, which lacks the simulated ones: these are in directories of the Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import sys
 import typing as t
 
 OWN_NETWORK = "/proc/self/ns/net"
-# The links of one lead to another.
+# Links in one of them point to another.
 SYSFS = {
     "/sys/class": "/sys/class",
     "/sys/bus/pci/devices": "/sys/bus/pci/devices",
@@ -28,7 +27,7 @@ MEMINFO = "/proc/meminfo"
 
 
 def option(arguments: list[str], *names: str) -> str | None:
-    """The value of the first of these options, written either way."""
+    """Return the value of the first of these options, in either spelling."""
     for position, argument in enumerate(arguments):
         for name in names:
             if argument == name and position + 1 < len(arguments):
@@ -39,7 +38,7 @@ def option(arguments: list[str], *names: str) -> str | None:
 
 
 def configuration(arguments: list[str]) -> pathlib.Path | None:
-    """The file that holds the process which this call of runc is about to start."""
+    """Return the file with the configuration of the process that runc is about to start."""
     if "exec" in arguments:
         process = option(arguments, "--process", "-p")
         return pathlib.Path(process) if process else None
@@ -49,7 +48,7 @@ def configuration(arguments: list[str]) -> pathlib.Path | None:
 
 
 def clamp(process: dict[str, t.Any], hard_limit: t.Callable[[str], int]) -> bool:
-    """Lower each limit of the process to the hard limit; say whether any was too high."""
+    """Lower each limit of the process to the hard limit. Return whether a limit was too high."""
     lowered = False
     for limit in process.get("rlimits") or []:
         allowed = hard_limit(limit["type"])
@@ -61,16 +60,16 @@ def clamp(process: dict[str, t.Any], hard_limit: t.Callable[[str], int]) -> bool
 
 
 def own_hard_limit(kind: str) -> int:
-    """This process's hard limit, as large as a limit can be when there is none."""
+    """Return this process's hard limit; the largest number if there is no limit."""
     hard = resource.getrlimit(getattr(resource, kind))[1]
     return 2**64 - 1 if hard == resource.RLIM_INFINITY else hard
 
 
 def show_devices(document: dict[str, t.Any]) -> bool:
-    """Have a container on the Spark's network see the Spark's network cards in sysfs; say whether it is one."""
+    """Mount the Spark's NICs into a container in the Spark's network. Return whether it is in that network."""
     namespaces = (document.get("linux") or {}).get("namespaces") or []
     paths = [one.get("path") for one in namespaces if one["type"] == "network"]
-    # Docker names the one that it runs in, and none where the container gets one of its own.
+    # Docker sets the path of its own namespace. A new namespace has no path.
     if not namespaces or not all(path and pathlib.Path(path).samefile(OWN_NETWORK) for path in paths):
         return False
     for place, source in SYSFS.items():
@@ -83,7 +82,7 @@ def bound(source: str, place: str) -> dict[str, t.Any]:
 
 
 def show_memory(document: dict[str, t.Any]) -> bool:
-    """Have a container see the memory of the Spark; say whether it is one, and not a process in one."""
+    """Mount the Spark's /proc/meminfo into a container. Return False for a process in a container."""
     if "mounts" not in document:
         return False
     document["mounts"].append(bound(MEMINFO, MEMINFO))
@@ -95,7 +94,7 @@ def main() -> None:
     if path is None or not path.is_file():
         return
     document = json.loads(path.read_text())
-    # `exec` names the process itself, a bundle has it under a key.
+    # With `exec`, the file is the process; in a bundle, the process is under a key.
     lowered = clamp(document.get("process", document), own_hard_limit)
     if show_memory(document) | show_devices(document) | lowered:
         path.write_text(json.dumps(document))

@@ -1,23 +1,22 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ConnectX-7 of this twin: two ports with two network interfaces each, and what sysfs tells of them.
+"""Simulate the ConnectX-7: two ports with two network interfaces each, and their files in sysfs.
 
 Run as: fabric.py [once | plug-in]
 
-Real are the interfaces (Ethernet, carrier, addresses, MTU, udev events) and the kernel's network stack. Each is one end
-of a veth pair; the other end is in a namespace of its own, where a bridge joins it to the wire that
-`tests/twin/cables.py` lays to the other Spark. No wire, or one whose far end is dead: no carrier, as without a cable.
+The interfaces (Ethernet, carrier, addresses, MTU, udev events) and the kernel's network stack are real. Each interface
+is one end of a veth pair. The other end is in its own namespace, where a bridge connects it to the wire that
+`tests/twin/cables.py` lays to the other Spark. Without a wire, or if its far end is down, there is no carrier.
 
-DGX OS takes the card off the PCI bus while it sees no cable, as long as a marker file arms that: 20 s after the last
-carrier is gone, functions, interfaces, RDMA devices and their nodes are gone, too. A carrier alone does not bring it
-back, as when the other Spark has started again: somebody has to put the cable in, to start this Spark, or to run the
-handler by hand. Without the marker the card is there from the start, and nothing changes that. As on a Spark, so they
-say: NVIDIA/NV-Kernels pull request 271 (the driver), graham33/nixos-dgx-spark issue 165 (the package with the marker),
-and owners, of a card that left with the other Spark.
+DGX OS removes the NIC from the PCI bus if there is no cable, as long as a marker file enables that. 20 s after the last
+carrier is lost, functions, interfaces, RDMA devices and their nodes disappear. A carrier alone, as when the other Spark
+starts again, does not restore them. A user has to plug the cable in, start this Spark, or run the handler. Without the
+marker, the NIC always exists from the start. Sources: NVIDIA/NV-Kernels pull request 271 (the driver),
+graham33/nixos-dgx-spark issue 165 (the package with the marker), and owners whose NIC disappeared with the other Spark.
 
-Simulated are the RDMA devices: files that follow the interfaces in state, rate and GID table. No verb works on them.
-`/sys/class/net/<interface>/speed` says what a ConnectX-7 says; `ethtool`, which asks the kernel, says 10000Mb/s.
+The RDMA devices are simulated: files with the interfaces' state, rate and GID table. No verb works on them.
+`/sys/class/net/<interface>/speed` is that of a ConnectX-7. `ethtool`, which asks the kernel, prints 10000Mb/s.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ import typing as t
 FACTS = pathlib.Path("/run/dgx-spark-twin")
 # The namespace at the far end of the interfaces.
 CABLE = FACTS / "cable"
-# A test can have an RDMA device tell something else: {"rocep1s0f1": {"rate": "25 Gb/sec (1X EDR)"}}
+# A test can change the values of an RDMA device: {"rocep1s0f1": {"rate": "25 Gb/sec (1X EDR)"}}
 OVERRIDES = FACTS / "fabric.json"
 SYS = pathlib.Path("/sys")
 NODES = pathlib.Path("/dev/infiniband")
-# DGX OS's marker, and where its driver says whether the card has power.
+# DGX OS's marker, and the driver's file with the state of the NIC.
 ARMED = pathlib.Path("/etc/nvidia/cx7-hotplug-enabled")
 STATE = "devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
-# Where whoever has the card is told that a cable was put in, as DGX OS's handler does.
+# Socket for the message that a cable was plugged in, as from DGX OS's handler.
 TOLD = "\0dgx-spark-twin-fabric"
 OFF_AFTER_S = 20.0
 IDENTITY = {"vendor": "0x15b3", "device": "0x1021", "class": "0x020000"}
-# What a ConnectX-7 can do is more; what counts is that it is more than the 9000 which are configured.
+# A ConnectX-7 can do more. It only has to be more than the configured 9000.
 MTU = 9216
 GIDS = 16
 FAST, NO_SPEED = 200_000, -1
@@ -64,7 +63,7 @@ NETLINK_GROUPS = 0x1 | 0x10 | 0x100
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """One of the interfaces: a socket at the back has two, each on a PCIe link of its own."""
+    """An interface. Each QSFP port has two interfaces, each on its own PCIe link."""
 
     number: int
     rail: int
@@ -98,28 +97,28 @@ PORTS = tuple(Port(number, rail) for rail in (0, 1) for number in (0, 1))
 
 
 def mac(machine: str, port: Port) -> str:
-    """An address that this interface has after a restart, too."""
+    """Return a hardware address that stays the same after a restart."""
     middle = hashlib.sha256(machine.encode()).hexdigest()
     return f"4c:bb:47:{middle[:2]}:{middle[2:4]}:{0x10 + port.index:02x}"
 
 
 def default_gid(address: str) -> str:
-    """The link-local GID that is made of an interface's hardware address."""
+    """Return the link-local GID of an interface's hardware address."""
     raw = bytes.fromhex(address.replace(":", ""))
     host = bytes([raw[0] ^ 2]) + raw[1:3] + b"\xff\xfe" + raw[3:]
     return ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + host).exploded
 
 
 def address_gid(address: str) -> str:
-    """The GID of an IP address."""
+    """Return the GID of an IP address."""
     ip = ipaddress.ip_address(address)
     return (ip if ip.version == 6 else ipaddress.IPv6Address(f"::ffff:{ip}")).exploded
 
 
 def table(before: t.Sequence[str], wanted: t.Sequence[str]) -> list[str]:
-    """The GIDs by their place: each is there for RoCE v1 and for v2, and stays where it is while it exists.
+    """Return the GIDs by index. Each has an entry for RoCE v1 and for v2, and keeps its index while it exists.
 
-    The kernel's table has 256 places, this one fewer; an empty place reads as zero there as here.
+    The kernel's table has 256 entries, this one fewer. An empty entry is zero in both.
     """
     empty = ipaddress.IPv6Address(0).exploded
     places = [gid if gid in wanted else empty for gid in (*before, *[empty] * GIDS)[:GIDS]]
@@ -132,7 +131,7 @@ def table(before: t.Sequence[str], wanted: t.Sequence[str]) -> list[str]:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """Write a file, unless it says so already; whoever reads it meanwhile sees all of it."""
+    """Write a file atomically, unless it has this content already."""
     text += "\n"
     with contextlib.suppress(OSError):
         if path.read_text() == text:
@@ -147,9 +146,9 @@ def write(path: pathlib.Path, text: str) -> None:
 
 
 def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, str], root: pathlib.Path) -> None:
-    """Write what the RDMA device of an interface tells."""
+    """Write the files of an interface's RDMA device."""
     pci = root / "bus/pci/devices" / port.pci
-    # What a test has the link tell, too.
+    # Values that a test may also change.
     for name, text in {**IDENTITY, "current_link_width": "4", "current_link_speed": "32.0 GT/s PCIe"}.items():
         write(pci / name, overrides.get(name, text))
     device = pci / "infiniband" / port.rdma
@@ -160,7 +159,7 @@ def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, 
     told = {
         "link_layer": "Ethernet",
         "phys_state": "5: LinkUp" if up else "3: Disabled",
-        # A port without a link says what the driver starts from.
+        # Without a link, a port has the driver's initial value.
         "rate": "200 Gb/sec (4X HDR)" if up else "40 Gb/sec (4X QDR)",
         "state": "4: ACTIVE" if up else "1: DOWN",
         **{name: text for name, text in overrides.items() if not name.startswith("current_link_")},
@@ -180,7 +179,7 @@ def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, 
             if gid in wanted:
                 write(path, text)
             else:
-                # The kernel's file is there and cannot be read.
+                # The kernel's file exists but is not readable.
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
     node = verbs(port)
@@ -204,15 +203,15 @@ def ip(*arguments: str, batch: str | None = None, cable: bool = False) -> str:
 
 
 def links(kind: str, cable: bool = False) -> dict[str, dict[str, t.Any]]:
-    """What `ip` tells of all `link`s or their `address`es, by name."""
+    """Return the output of `ip link` or `ip address` by name."""
     return {link["ifname"]: link for link in json.loads(ip("-json", kind, cable=cable) or "[]")}
 
 
 def lay() -> None:
-    """Make the far end of the interfaces, where wires can be laid with and without a card."""
+    """Create the far end of the interfaces. Wires can be laid there even without a NIC."""
     if not CABLE.exists():
         CABLE.touch()
-        # Nobody there speaks IP.
+        # No IP at the far end.
         silence = "echo 1 | tee /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv6/conf/default/disable_ipv6"
         subprocess.run(["unshare", f"--net={CABLE}", "sh", "-c", silence], check=True)
     present = links("link", cable=True)
@@ -229,7 +228,7 @@ def lay() -> None:
 
 
 def power_on() -> None:
-    """Put the card on the bus: the interfaces that are missing, and the device nodes; `refresh` has the rest."""
+    """Put the NIC on the bus: missing interfaces and device nodes. `refresh` does the rest."""
     present, machine = links("link"), pathlib.Path("/etc/machine-id").read_text()
     missing = [port for port in PORTS if port.interface not in present]
     ip(
@@ -258,7 +257,7 @@ def power_on() -> None:
 
 
 def power_off() -> None:
-    """Take the card off the bus, and with it all that hangs on it."""
+    """Remove the NIC from the bus, with its interfaces and nodes."""
     present = links("link")
     batch = "".join(f"link del {port.interface}\n" for port in PORTS if port.interface in present)
     ip("-batch", "-", batch=batch)
@@ -266,26 +265,26 @@ def power_off() -> None:
         (SYS / "class/infiniband" / port.rdma).unlink(missing_ok=True)
         (SYS / "class/infiniband_verbs" / verbs(port)).unlink(missing_ok=True)
         shutil.rmtree(SYS / "bus/pci/devices" / port.pci, ignore_errors=True)
-        # The node of the connection manager is the module's, which stays.
+        # The connection manager's node belongs to the kernel module, so it stays.
         (NODES / verbs(port)).unlink(missing_ok=True)
 
 
 def verbs(port: Port) -> str:
-    """The node of an RDMA device."""
+    """Return the node of an RDMA device."""
     return f"uverbs{port.index}"
 
 
 @dataclasses.dataclass
 class Card:
-    """Whether the card has power, and when that changes."""
+    """The state of the NIC, and the time of its next change."""
 
     powered: bool
     due: float | None = None
-    # It has left, and nobody has looked for it since.
+    # The NIC was removed, and no cable was plugged in since.
     left: bool = False
 
     def follow(self, armed: bool, cabled: bool, now: float) -> bool:
-        """Whether it goes or comes now; without the marker it stays as it is."""
+        """Return whether the NIC changes its state now. Without the marker, it does not change."""
         if not armed or cabled == self.powered or (cabled and self.left):
             self.due = None
             return False
@@ -298,13 +297,13 @@ class Card:
 
 
 def alive(there: t.Mapping[str, t.Mapping[str, t.Any]]) -> set[Port]:
-    """The ports with a wire whose far end lives."""
+    """Return the ports with a wire whose far end is up."""
     ends = [link for link in there.values() if "LOWER_UP" in link["flags"] and link["ifname"].startswith("wire")]
     return {port for port in PORTS if any(link.get("master") == port.bridge for link in ends)}
 
 
 def follow_wires() -> set[Port]:
-    """Give each interface a carrier exactly when there is a wire that is alive; those ports."""
+    """Give a carrier to the interfaces with a wire whose far end is up, and return their ports."""
     there = links("link", cable=True)
     found = alive(there)
     changes = []
@@ -317,9 +316,9 @@ def follow_wires() -> set[Port]:
 
 
 def refresh(card: Card | None = None) -> None:
-    """Have everything say what is; whoever has the card lets it come and go."""
+    """Update all files. With a card, also add or remove the NIC."""
     cabled = bool(follow_wires())
-    # The driver sees the cable and not the card.
+    # The driver reports the cable, not the NIC.
     write(SYS / STATE, str(int(cabled)))
     if card and card.follow(ARMED.exists(), cabled, time.monotonic()):
         (power_on if card.powered else power_off)()
@@ -339,14 +338,14 @@ def refresh(card: Card | None = None) -> None:
 
 
 def listen() -> socket.socket:
-    """A socket on which the kernel tells of links and addresses in the current namespace."""
+    """Return a socket with the kernel's events of links and addresses in the current namespace."""
     result = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     result.bind((0, NETLINK_GROUPS))
     return result
 
 
 def listen_there() -> socket.socket:
-    """The same for the far end of the interfaces."""
+    """Return such a socket for the far end of the interfaces."""
     libc = ctypes.CDLL(None, use_errno=True)
     with pathlib.Path("/proc/self/ns/net").open() as own, CABLE.open() as there:
         if libc.setns(there.fileno(), CLONE_NEWNET):
@@ -358,20 +357,20 @@ def listen_there() -> socket.socket:
 
 
 def listen_for_plugs() -> socket.socket:
-    """A socket on which the handler tells of a cable."""
+    """Return the socket for messages of the handler."""
     result = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     result.bind(TOLD)
     return result
 
 
 def tell_plugged() -> None:
-    """Do what DGX OS's handler does when a cable is put in: have somebody look for the card."""
+    """Send the message that a cable was plugged in, as DGX OS's handler does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         one.sendto(b"plug-in", TOLD)
 
 
 def ready() -> None:
-    """Tell systemd that the interfaces are there."""
+    """Notify systemd that the interfaces exist."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.connect(os.environ["NOTIFY_SOCKET"])
         notify.send(b"READY=1")
@@ -392,7 +391,7 @@ def main(arguments: list[str]) -> None:
         patience = None if card.due is None else max(card.due - time.monotonic(), 0)
         for changed in select.select(sockets, [], [], patience)[0]:
             card.left = card.left and changed is not plugs
-            # What comes at once is looked at once. Too much of it is no harm: what is counts, not what was told.
+            # Collect events that arrive together. Lost events do no harm, because the current state is read.
             time.sleep(0.02)
             with contextlib.suppress(OSError):
                 while changed.recv(65536, socket.MSG_DONTWAIT):

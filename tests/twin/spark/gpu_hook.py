@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give a container the simulated GPU: `nvidia-smi`, the driver's library and what describes this twin's hardware.
+"""Give a container the simulated GPU: `nvidia-smi`, the driver's library and the description of this twin's hardware.
 
-A test can have it fail: gpu.json may name what the hook says instead ("hook_error"), and with what number cuInit fails
-in the container ("cuda_error").
+A test can cause failures in gpu.json: "hook_error" is an error message of the hook, and "cuda_error" the error number
+of cuInit in the container.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ MEMINFO = pathlib.Path("/proc/meminfo")
 
 
 def asked_for_gpu(environment: list[str]) -> bool:
-    """Whether the container's environment asks for a GPU, as Docker's `--gpus` sets it."""
+    """Return whether the container's environment requests a GPU, as Docker's `--gpus` sets it."""
     values = [entry.partition("=")[2] for entry in environment if entry.startswith("NVIDIA_VISIBLE_DEVICES=")]
-    # Docker appends its own value to the image's: the last one counts.
+    # Docker appends its own value after the image's, so the last one counts.
     return bool(values) and values[-1] not in ("", "void", "none")
 
 
 def furnish(root: pathlib.Path, nvidia_smi: pathlib.Path, facts: pathlib.Path) -> None:
-    """Copy what the container shall find into its root directory."""
+    """Copy the files of the GPU into the container's root directory."""
     program = root / "usr/bin/nvidia-smi"
     program.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(nvidia_smi, program)
     destination = root / "run/dgx-spark-twin"
     destination.mkdir(parents=True, exist_ok=True)
-    # Not the directory itself: the container has more in it.
+    # Keep the directory, because the container has other files in it.
     for old in destination.glob("*.json"):
         old.unlink()
     for fact in facts.glob("*.json"):
@@ -46,15 +46,15 @@ def furnish(root: pathlib.Path, nvidia_smi: pathlib.Path, facts: pathlib.Path) -
 
 
 def memory(name: str) -> int:
-    """A figure of the Spark's /proc/meminfo in bytes."""
+    """Return a value of the Spark's /proc/meminfo in bytes."""
     found = re.search(rf"^{name}: +([0-9]+) kB$", MEMINFO.read_text(), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
 
 def add_driver(root: pathlib.Path, error: int) -> None:
-    """Have a libcuda.so.1 in the container, whose cuInit returns this.
+    """Add a libcuda.so.1 to the container, whose cuInit returns this error.
 
-    On a GB10 the page cache counts as used, so CUDA calls free what nothing uses: here, when the container starts.
+    On a GB10 the page cache counts as used, so CUDA's free memory is MemFree, here at the container's start.
     """
     place = root / f"usr/lib/{platform.machine()}-linux-gnu"
     place.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the file that is this twin's /proc/meminfo up to date: GPU and system share one memory, as on a real Spark.
+"""Update this twin's /proc/meminfo: GPU and system share one memory, as on a real Spark.
 
-The page cache is what the kernel really has of the models' files, by the size of the real ones: reading fills it, and
-posix_fadvise gives it back. The stand-in for the engine counts it the same way, with this file.
+The page cache is the share of the models' files that the kernel has cached, scaled to the size of the real files.
+Reading fills it, and posix_fadvise frees it. The stand-in for the engine uses this file, too.
 
 Run as: meminfo.py [once]
 """
@@ -23,12 +23,12 @@ import time
 import typing as t
 
 FACTS = pathlib.Path("/run/dgx-spark-twin")
-# Who holds GPU memory says so among the arguments of a process, as the twin's nvidia-smi reads it.
+# An argument of a process with its GPU memory, which the twin's nvidia-smi reads, too.
 MARK = re.compile(rb"(?:^|\0)STANDIN_GPU_BYTES=([0-9]+)(?=\0|$)")
-# Or how much it holds over its life: seconds and bytes, between which it goes on straight lines.
+# An argument with the memory over time: seconds and bytes, with linear interpolation.
 CURVE = re.compile(rb"(?:^|\0)STANDIN_GPU_CURVE=([0-9.:,]+)(?=\0|$)")
 SECONDS, SECONDS_OF_A_CURVE = 0.2, 0.05
-# What the kernel keeps free of page cache.
+# Memory that the kernel keeps free of page cache.
 WATERMARK = 1_500_000_000
 HUBS = "*/.cache/huggingface/hub/models--*/snapshots/*"
 
@@ -40,7 +40,7 @@ _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 
 def resident_bytes(file: pathlib.Path) -> int:
-    """How much of a file is in the page cache."""
+    """Return how many bytes of a file are in the page cache."""
     with file.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         if not size:
@@ -55,7 +55,7 @@ def resident_bytes(file: pathlib.Path) -> int:
 
 
 def cached_bytes(model: pathlib.Path) -> float:
-    """What the files of a model hold of the memory: the shards' share in the page cache, of the real ones' size."""
+    """Return the page cache of a model's files: the cached share of its shards, times the size of the real ones."""
     shards = {file.resolve() for file in model.glob("*.safetensors")}
     size = sum(shard.stat().st_size for shard in shards)
     index = model / "model.safetensors.index.json"
@@ -64,7 +64,7 @@ def cached_bytes(model: pathlib.Path) -> float:
 
 
 def all_cached_bytes(homes: pathlib.Path) -> float:
-    """Of all models in the caches of this Spark's users."""
+    """Return the page cache of all models in the caches of this Spark's users."""
     total = 0.0
     for model in homes.glob(HUBS):
         # A download may be changing it.
@@ -74,7 +74,7 @@ def all_cached_bytes(homes: pathlib.Path) -> float:
 
 
 def on_curve(points: str, age: float) -> float:
-    """The bytes that somebody of this age holds."""
+    """Return the bytes that a process of this age uses."""
     pairs = [tuple(float(one) for one in point.split(":")) for point in points.split(",")]
     for (begin, low), (end, high) in zip(pairs, pairs[1:]):
         if begin <= age < end:
@@ -83,17 +83,17 @@ def on_curve(points: str, age: float) -> float:
 
 
 def age_of(process: pathlib.Path) -> float:
-    """How long it has run, in seconds."""
+    """Return the age of a process in seconds."""
     ticks = int((process / "stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
-    """The GPU memory that all processes hold together."""
+    """Return the sum of the processes' GPU memory."""
     total = 0
     for process in processes.iterdir():
         if process.name.isdecimal():
-            # It may end while it is looked at.
+            # The process may end meanwhile.
             with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_bytes()
                 found, curve = MARK.search(command), CURVE.search(command)
@@ -103,10 +103,10 @@ def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
 
 
 def text(gpu: t.Mapping[str, t.Any], held: int, files: float = 0) -> str:
-    """The content of /proc/meminfo, as wide as ever: every figure has its place."""
+    """Return the content of /proc/meminfo. Its length is constant."""
     total = int(gpu["memory_bytes"])
     available = max(0, total - int(gpu.get("system_bytes", 0)) - held)
-    # Some of what is available is the page cache, which gives way.
+    # The page cache is a part of the available memory.
     cached = max(min(available // 4, 6_000_000_000), min(int(files), available - WATERMARK))
     figures = {
         "MemTotal": total,
@@ -132,7 +132,7 @@ def update(
     processes: pathlib.Path = pathlib.Path("/proc"),
     homes: pathlib.Path = pathlib.Path("/home"),
 ) -> None:
-    """Write the figures in one go and in place: the file itself is what /proc/meminfo is mounted from."""
+    """Write the values at once and in place, because the file is mounted as /proc/meminfo."""
     gpu = json.loads((facts / "gpu.json").read_text())
     content = text(gpu, held_bytes(processes), all_cached_bytes(homes)).encode()
     handle = os.open(facts / "meminfo", os.O_WRONLY | os.O_CREAT, 0o644)
@@ -144,7 +144,7 @@ def update(
 
 def main(arguments: list[str]) -> None:
     while True:
-        # A test may be writing the description of the GPU just now.
+        # A test may be writing the description of the GPU.
         with contextlib.suppress(ValueError, KeyError, OSError):
             update()
         if arguments == ["once"]:

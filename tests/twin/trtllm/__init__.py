@@ -1,4 +1,4 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in of the TensorRT-LLM release image."""
+"""The stand-in for the TensorRT-LLM release image."""

@@ -19,12 +19,12 @@ BASE = "dgx-spark-twin/debian:bookworm"
 LABEL = "dgx-spark-twin.inputs"
 PYTHON = "3.11"  # of Debian 12
 PACKAGES = "dgx-spark-twin/packages"
-# The same content makes the same archive.
+# Pack reproducibly: the same content gives the same archive.
 _PACK = (
     *("tar", "-C", "/repository", "--sort=name", "--mtime=@0", "--owner=0", "--group=0"),
     *("-cf", "/out/repository.tar", "."),
 )
-# Packages with compiled parts get a layer of their own, so that a pull has more than one of some size.
+# Packages with compiled parts are a separate layer, so that a pull has several large layers.
 NATIVE = ("hf_xet", "pydantic_core", "yaml", "_yaml")
 
 
@@ -33,7 +33,7 @@ class BuildError(RuntimeError):
 
 
 def build(context_dir: Path, ca_certificate: Path, tag: str, release: str, label: str) -> str:
-    """Build the image unless the tag already has these inputs; the id of the image."""
+    """Build the image unless the tag already has these inputs. Return its id."""
     inputs = _inputs(ca_certificate, release)
     existing = _inspect(tag)
     if existing is not None and (existing["Config"].get("Labels") or {}).get(LABEL) == inputs:
@@ -49,9 +49,9 @@ def build(context_dir: Path, ca_certificate: Path, tag: str, release: str, label
 
 
 def packages(context_dir: Path) -> Path:
-    """An archive with the Debian repository of what containers of the image may install beside it.
+    """Return an archive of a Debian repository with the packages that containers of the image may install.
 
-    Its packages have to fit the image's to the letter, so they come out of a build on the same layers.
+    Their versions must match those in the image exactly, so a build on the same layers downloads them.
     """
     tag = f"{PACKAGES}:latest"
     place = context_dir / "packages"
@@ -113,7 +113,7 @@ def _copy(source: Path, destination: Path) -> None:
 
 
 def _install(context_dir: Path) -> Path:
-    """The image's Python packages, fetched once for each list of requirements."""
+    """Download the image's Python packages once for each list of requirements, and return their directory."""
     requirements = HERE / "requirements.txt"
     key = hashlib.sha256(requirements.read_bytes() + platform.machine().encode()).hexdigest()[:16]
     packages = context_dir / f"packages-{key}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make a Debian repository of the packages in a directory. Run as: repository.py DIRECTORY REPOSITORY"""
+"""Create a Debian repository of the packages in a directory. Run as: repository.py DIRECTORY REPOSITORY"""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SUITE = "bookworm"
 
 
 def entry(control: str, name: str, content: bytes) -> str:
-    """A package in the index: what it says of itself, and its file."""
+    """Return the index entry of a package: its control fields, and its file."""
     fields = {"Filename": f"pool/{name}", "Size": len(content), "SHA256": hashlib.sha256(content).hexdigest()}
     return control.strip() + "".join(f"\n{key}: {value}" for key, value in fields.items()) + "\n"
 
 
 def release(indexes: dict[str, bytes], architecture: str) -> str:
-    """The description of the repository with the checksums of its indexes."""
+    """Return the Release file of the repository with the checksums of its indexes."""
     fields = {
         "Origin": "dgx-spark-twin",
         "Suite": SUITE,

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write a shared library that can do next to nothing: libnccl.so.2 tells its version, libcuda.so.1 starts, or fails.
+"""Write a minimal shared library: libnccl.so.2 returns its version, and libcuda.so.1 initializes or fails.
 
 Run as: tiny_library.py DIRECTORY nccl | cuda ERROR FREE TOTAL
 
-Where there is no compiler, its functions come as machine code, in as little of a library as a linker accepts.
+There may be no compiler, so the functions are machine code in the smallest library that a linker accepts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _HEADER, _PROGRAM, _SYMBOL, _DYNAMIC = 64, 56, 24, 16
 
 
 def nccl(machine: str, version: int = VERSION) -> bytes:
-    """int ncclGetVersion(int *version): stores the number and returns 0."""
+    """Return a library with int ncclGetVersion(int *version), which stores the number and returns 0."""
     return shared_object(machine, NCCL, {"ncclGetVersion": _store(machine, version)})
 
 
 def cuda(machine: str, error: int = 0, free: int = 0, total: int = 0) -> bytes:
-    """What tells the free memory: cuInit returns the number, which is 0 where the GPU can be used."""
+    """Return a library that reports the free memory. Its cuInit returns the error, 0 for a usable GPU."""
     done = _return(machine, 0)
     functions = {
         "cuInit": _return(machine, error),
@@ -57,7 +57,7 @@ def _store(machine: str, version: int) -> bytes:
 
 
 def _store_sizes(machine: str, *sizes: int) -> bytes:
-    """int f(size_t *first, size_t *second): stores the numbers and returns 0."""
+    """Return int f(size_t *first, size_t *second), which stores the numbers and returns 0."""
     code = b""
     for register, size in enumerate(sizes):
         if machine == "x86_64":
@@ -72,7 +72,7 @@ def _store_sizes(machine: str, *sizes: int) -> bytes:
 
 
 def shared_object(machine: str, name: str, functions: dict[str, bytes]) -> bytes:
-    """The whole file, which is one segment."""
+    """Return the whole file, which has one segment of code and data."""
     symbols_named = "\0".join(functions).encode()
     names = b"\0" + symbols_named + b"\0" + name.encode() + b"\0"
     count = len(functions)

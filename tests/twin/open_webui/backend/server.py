@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A test double of Open WebUI: its health, its configuration, its login, and the models that its backend offers.
+"""Simulate Open WebUI: health, configuration, login, and the models of its backend.
 
-As in the real one, addresses and keys of backends come from the environment at start, the first account becomes the
-administrator, and nothing but the health and the public configuration is told to those who are not logged in.
+As in the real one, URLs and keys of backends come from the environment at start, and the first account becomes the
+administrator. Without a login, only the health and the public configuration are accessible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def switched_on(name: str, default: str, environment: t.Mapping[str, str] = os.e
 
 
 class Interface:
-    """What is kept in the data directory, and what the backend is asked."""
+    """The accounts in the data directory, and the client of the backend."""
 
     def __init__(self, data: pathlib.Path, environment: t.Mapping[str, str] = os.environ) -> None:
         self._database = data / "webui.db"
@@ -53,7 +53,7 @@ class Interface:
         return {"status": True, "name": "Open WebUI", "version": VERSION, **onboarding, "features": features}
 
     def sign_up(self, account: Json) -> tuple[int, Json]:
-        """The first account becomes the administrator, and closes the door behind it."""
+        """Create an account. The first one becomes the administrator and disables further sign-ups."""
         users = self.users
         if users:
             return 403, {"detail": "You do not have permission to access this resource."}
@@ -74,7 +74,7 @@ class Interface:
         return not self.login or authorization.partition(" ")[2] in self._tokens
 
     def models(self) -> Json:
-        """The models of the backend; one that does not answer has none."""
+        """Return the models of the backend; none if it does not answer."""
         request = urllib.request.Request(f"{self._base_url}/models", headers={"Authorization": f"Bearer {self._key}"})
         try:
             with urllib.request.urlopen(request, timeout=10) as response:

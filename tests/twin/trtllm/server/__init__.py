@@ -1,4 +1,4 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A test double of trtllm-serve: no GPU, no TensorRT-LLM, the same doors and the same refusals."""
+"""A test double of trtllm-serve without GPU and TensorRT-LLM, with the same interfaces and errors."""

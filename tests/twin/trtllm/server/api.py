@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The routes of trtllm-serve and their shapes."""
+"""Implement the routes of trtllm-serve with their requests and responses."""
 
 # No "from __future__ import annotations" here: FastAPI reads the annotations of the routes inside create().
 import asyncio
@@ -42,7 +42,7 @@ class StreamOptions(Strict):
 
 
 class Sampled(Strict):
-    """What both kinds of request share."""
+    """Fields of both kinds of request."""
 
     model: str
     n: int = 1
@@ -99,7 +99,7 @@ class Sampled(Strict):
 
     def check(self) -> None:
         if (self.response_format or {}).get("type", "text") != "text":
-            # The real one answers in that format. Prose would be blamed on what stands in front of this one.
+            # The real server answers in that format. Plain text would look like an error of the proxy.
             raise NotSimulated("The stand-in does not know response_format.")
         if self.n != 1 or self.use_beam_search:
             raise RequestError("The stand-in generates one sequence for a prompt: n must be 1, beam search is off.")
@@ -147,7 +147,7 @@ class ChatCompletionRequest(Sampled):
     agent_hierarchy: t.Optional[t.Any] = None
 
     def call(self) -> t.Optional[Call]:
-        """The function that the last message asks for; what a function has answered needs no call."""
+        """Return the function call that the last message needs; None if that is not from the user."""
         last = self.messages[-1]
         if not self.tools or last.get("role") != "user":
             return None
@@ -189,7 +189,7 @@ def text_of(message: Json) -> str:
 
 
 class NotSimulated(Exception):
-    """A request that the real server answers, and this one cannot."""
+    """A request that only the real server can answer."""
 
 
 def error(message: str, kind: str = "BadRequestError", status: int = 400) -> JSONResponse:
@@ -223,7 +223,7 @@ def without_nulls(value: t.Any) -> t.Any:
 
 @dataclasses.dataclass(frozen=True)
 class ChatAnswer:
-    """The answer of a chat in its parts."""
+    """The answer of a chat with its parts."""
 
     thinking: str
     text: str
@@ -253,7 +253,7 @@ class Server:
         self.name = name
         self.version = version
         self.harmony = harmony and os.environ.get("DISABLE_HARMONY_ADAPTER", "0") != "1"
-        # Only the harmony adapter finds calls in the text without being told how they look.
+        # Only the harmony adapter finds calls in the text without a parser.
         self.finds_calls = self.harmony or tool_parser is not None
         self._vocabularies_checked = False
 
@@ -385,7 +385,7 @@ class Server:
             "tool_calls": answer.tool_calls,
         }
         if not self.harmony:
-            # Without the adapter the thinking stays in the text unless a parser takes it out.
+            # Without the adapter, reasoning stays in the text unless a parser removes it.
             parsed = self.args.reasoning_parser is not None
             message |= {"reasoning": None, "reasoning_content": answer.thinking if parsed else None}
             message["content"] = answer.text if parsed else f"{answer.thinking}\n\n{answer.text}"
@@ -397,7 +397,7 @@ class Server:
             "stop_reason": piece.stop_reason,
             "mm_embedding_handle": None,
             "disaggregated_params": None,
-            # The harmony adapter drops the figure.
+            # The harmony adapter drops this value.
             "avg_decoded_tokens_per_iter": None if self.harmony else piece.tokens_per_iteration,
         }
         body = self._chat_body(identifier, "chat.completion", [choice])
@@ -415,7 +415,7 @@ class Server:
         }
 
     async def _call(self, job: Job, call: Call) -> ChatAnswer:
-        """Spend the tokens of a call and make it, unless it does not fit, stays text, or fails on purpose."""
+        """Generate the tokens of a call and return it, unless it does not fit, stays text, or fails on purpose."""
         needed = len(engine.tokenize(call.text))
         fits = self.runtime.budget(job) >= needed
         tokens = needed if fits else self.runtime.budget(job)
@@ -474,7 +474,7 @@ class Server:
                 yield chunk({"content": piece.text} | ({"tool_calls": []} if self.harmony else {}), open_piece)
             if piece.finish_reason is not None:
                 yield chunk({}, piece)
-        # The harmony adapter sends the usage whether it was asked for or not.
+        # The harmony adapter always sends the usage.
         if self.harmony or request.usage_chunk():
             body = self._chat_body(identifier, kind, []) | {"usage": usage(job.prompt_tokens, completion_tokens)}
             yield event(without_nulls(body))
@@ -524,7 +524,7 @@ class Server:
             }
         )
 
-    # What both share
+    # Shared parts
 
     async def _collect(self, job: Job) -> tuple[str, str, Piece]:
         thinking, text = [], []
@@ -534,7 +534,7 @@ class Server:
         return "".join(thinking), "".join(text), piece
 
     async def _grouped(self, job: Job) -> t.AsyncIterator[tuple[int, Piece]]:
-        """Pieces of at least stream_interval tokens, numbered."""
+        """Yield numbered pieces of at least stream_interval tokens."""
         thinking, text, sent, number = "", "", 0, 0
         async for piece in self.runtime.run(job):
             thinking += piece.thinking
@@ -599,7 +599,7 @@ class Server:
 
 
 async def while_there(raw: Request, work: t.Coroutine[t.Any, t.Any, Response]) -> Response:
-    """The answer; the work ends early when the client goes away, and gives back its slot."""
+    """Return the answer. If the client disconnects, cancel the work, which frees its slot."""
 
     async def gone() -> None:
         while (await raw.receive())["type"] != "http.disconnect":
@@ -621,7 +621,7 @@ def create(server: Server) -> FastAPI:
     runtime = server.runtime
     ending: list[bool] = []
 
-    # 400 in mid-2026, too: only a server of visual generation says 422 there.
+    # Also 400 in mid-2026: only a server of visual generation returns 422 here.
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, failure: RequestValidationError) -> JSONResponse:
         return error(str(failure)) if EARLY else JSONResponse({"error": str(failure)}, status_code=400)
@@ -645,7 +645,7 @@ def create(server: Server) -> FastAPI:
         if FAMILY == "1.2":
             log.error("Health check detected fatal engine error")
         elif not ending:
-            # Since the spring of 2026 (tensorrt_llm/serve/openai_server.py): once, and then uvicorn ends in order.
+            # Since spring 2026 (tensorrt_llm/serve/openai_server.py), this happens once, then uvicorn shuts down.
             ending.append(True)
             text = "Health check detected fatal engine error, initiating server shutdown: %s"
             log.error(text, "RuntimeError: the engine died on purpose")
@@ -687,7 +687,7 @@ def create(server: Server) -> FastAPI:
     async def metrics() -> JSONResponse:
         items = list(runtime.iterations)
         runtime.iterations.clear()
-        # With return_perf_metrics a collector in the background has drained the queue before.
+        # With return_perf_metrics, a background collector has already emptied the queue.
         wanted = server.args.enable_iter_perf_stats and not server.args.return_perf_metrics
         return JSONResponse(items if wanted else [])
 

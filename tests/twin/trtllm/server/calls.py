@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which function a question asks for, and with which arguments: by its words, since the model behind is a small one."""
+"""Choose the function and its arguments for a question. The small model cannot, so the words of the question decide."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _CAPITALISED = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]*")
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A call of a function as the model words it."""
+    """A call of a function by the model."""
 
     name: str
     arguments: str
 
     @property
     def text(self) -> str:
-        """What the model generates for it."""
+        """Return the text that the model generates for the call."""
         return json.dumps({"name": self.name, "arguments": json.loads(self.arguments)})
 
 
 def choose(tools: t.Sequence[Json], choice: str | Json | None, question: str) -> Call | None:
-    """The call that answers the question; None where words do."""
+    """Return the call that answers the question; None if it needs text."""
     functions = [tool["function"] for tool in tools]
     if not functions or choice == "none":
         return None
@@ -57,7 +57,7 @@ def _fit(function: Json, question: str) -> int:
 
 
 def _arguments(function: Json, question: str) -> Json:
-    """Texts alone: nobody asks the stand-in for anything else."""
+    """Return the arguments. All are texts, because tests need no other types."""
     parameters = function.get("parameters") or {}
     return dict.fromkeys(parameters.get("required") or parameters.get("properties") or (), _name_in(question))
 

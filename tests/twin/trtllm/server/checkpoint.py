@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checkpoints: found through the real huggingface_hub, every file of them opened and checked."""
+"""Read checkpoints: find them through the real huggingface_hub, and open and check every file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WIDTHS |= {"F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "U16": 2, "U32": 4, "U64":
 
 
 class SafetensorError(Exception):
-    """As the safetensors library names and words it."""
+    """An error with the name and text of the safetensors library."""
 
 
 class HarmonyError(Exception):
-    """As openai_harmony words it."""
+    """An error with the text of openai_harmony."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Checkpoint:
 
     @property
     def real_size(self) -> int:
-        """What the weights of the real model take, as the index says; the files themselves where there is none."""
+        """Return the size of the real model's weights from the index, or of the files without an index."""
         return self.size if self.declared is None else self.declared
 
     @property
@@ -55,10 +55,10 @@ class Checkpoint:
 
 
 def resolve(model: str, revision: str | None) -> Path:
-    """A directory is taken as it is; anything else is the id of a repository on the Hub."""
+    """Return the directory of a model, which is a directory or the id of a repository on the Hub."""
     if Path(model).is_dir():
         return Path(model)
-    # Late, because the library reads its environment variables when it is imported.
+    # Import late, because the library reads its environment variables at import.
     from huggingface_hub import snapshot_download
 
     return Path(snapshot_download(model, revision=revision, ignore_patterns=["original/**/*"]))
@@ -96,7 +96,7 @@ def check_tokenizer(directory: Path) -> None:
 
 
 def read_shard(checkpoint: Checkpoint, shard: Path) -> set[str]:
-    """Open a shard, check its size against its header and read all of it; the names of its tensors."""
+    """Read a shard, check its size against its header, and return the names of its tensors."""
     if not shard.exists():
         raise FileNotFoundError(2, "No such file or directory", str(shard))
     header = read_header(shard)
@@ -137,7 +137,7 @@ def read_header(shard: Path) -> dict[str, dict[str, t.Any]]:
 
 
 def check_draft(target: Checkpoint, draft: Checkpoint, *, eagle: bool) -> None:
-    """A draft model that does not belong to the target is refused."""
+    """Reject a draft model that does not belong to the target."""
     if eagle and "eagle3" not in draft.architecture.lower():
         raise ValueError(
             f"The draft model {draft.directory} is no EAGLE-3 head: its architecture is {draft.architecture}."
@@ -155,7 +155,7 @@ def check_draft(target: Checkpoint, draft: Checkpoint, *, eagle: bool) -> None:
 
 
 def check_vocabularies(environment: t.Mapping[str, str] = os.environ) -> None:
-    """gpt-oss speaks harmony, and openai_harmony wants its two vocabularies, unchanged."""
+    """Check the two vocabularies, which openai_harmony needs unchanged for gpt-oss."""
     directory = environment.get("TIKTOKEN_ENCODINGS_BASE")
     for name, digest in VOCABULARIES.items():
         if not directory:
@@ -177,7 +177,7 @@ def check_vocabularies(environment: t.Mapping[str, str] = os.environ) -> None:
 
 
 def kv_bytes_per_token(config: dict[str, t.Any], value_bytes: float = 2) -> float:
-    """Keys and values of all layers."""
+    """Return the bytes of keys and values in all layers."""
     heads = config.get("num_key_value_heads") or config.get("num_attention_heads") or 1
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     return 2 * value_bytes * int(config["num_hidden_layers"]) * int(heads) * int(width)

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line of trtllm-serve, and everything up to an open port."""
+"""Parse the command line of trtllm-serve, load the model and open the port."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ LATER = {
     *("--pipeline_parallel_size", "--moe_expert_parallel_size", "--moe_cluster_parallel_size", "--revision"),
     *("--free_gpu_memory_fraction", "--config", "--tool_parser", "--chat_template", "--otlp_traces_endpoint", "--grpc"),
 }
-# What came between 1.3.0rc13 and 1.3.0rc29.
+# Options added between 1.3.0rc13 and 1.3.0rc29.
 NEWER = {"--telemetry"}
 SECTIONS = ("kv_cache_config", "speculative_config", "cuda_graph_config", "moe_config", "scheduler_config")
 
 
 class _Serve(click.Command):
-    """Accepts the sub-command name in front of the model, and knows the options of its release only."""
+    """Command that accepts a sub-command name before the model, and only the options of its release."""
 
     def __init__(self, *arguments: t.Any, **keywords: t.Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -124,13 +124,13 @@ def serve(
 
 
 def _report_usage(wanted: bool) -> None:
-    """Newer releases do it by default; there are more ways to turn it off than are known here."""
+    """Log that usage data would be sent, as newer releases do by default. Not all ways to disable it are supported."""
     if RECENT and wanted and os.environ.get("TRTLLM_NO_USAGE_STATS") != "1":
         log.info("STAND-IN: usage data would be sent to NVIDIA now")
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Take the port before anything is loaded; nobody can connect before uvicorn listens on it."""
+    """Bind the port before the model is loaded. Clients can connect only when uvicorn listens on it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,7 +142,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _bind_late(host: str, port: int) -> socket.socket:
-    """As uvicorn does it when it has to find the port itself."""
+    """Bind the port as uvicorn does when it opens the port itself."""
     try:
         return _bind(host, port)
     except RuntimeError:
@@ -162,7 +162,7 @@ def _read_options(path: str | None) -> dict[str, t.Any]:
 
 
 def _parse(model: str, fraction: float, options: dict[str, t.Any], given: dict[str, t.Any]) -> TorchLlmArgs:
-    """Command line first, then the file on top of it, then the strict classes."""
+    """Return the options: the command line, then the file over it, parsed by the strict classes."""
     for unused in (
         "custom_module_dirs",
         "metadata_server_config_file",
@@ -243,20 +243,20 @@ def _task(args: TorchLlmArgs, log_level: str, target: Checkpoint) -> Task:
 
 
 def _by_bytes(args: TorchLlmArgs, target: Checkpoint) -> bool:
-    """Whether the cache is the second manager's, which a newer release takes for some models unless it is told."""
+    """Return whether the second cache manager is used. For some models it is a newer release's default."""
     wanted = args.kv_cache_config.use_kv_cache_manager_v2 if RECENT else False
     return target.config.get("model_type") == loading.SIZED_BY_BYTES if wanted == "auto" else bool(wanted)
 
 
 def _extra_tokens(args: TorchLlmArgs) -> int:
-    """By how much py_executor_creator.py makes a sequence longer than max_seq_len."""
+    """Return the tokens that py_executor_creator.py adds to max_seq_len."""
     drafts = 0 if args.speculative_config is None else args.speculative_config.length_for(1)
     overlap = 0 if args.disable_overlap_scheduler else 1 + drafts
     return overlap + max(0, 2 * drafts - 1)
 
 
 def _ranks(args: TorchLlmArgs) -> Ranks | None:
-    """The way to the ranks, where trtllm-llmapi-launch has started more than one; else this process is the only one."""
+    """Return the connection to the ranks if trtllm-llmapi-launch has started several; else None."""
     count = int(os.environ.get("tllm_mpi_size", "1"))  # noqa: SIM112 - the real name
     if count == 1:
         return None

@@ -26,11 +26,11 @@ THINK: Token = "<|think|>"
 FINAL: Token = "<|final|>"
 END: Token = "<|end|>"
 CONTROL = frozenset({THINK, FINAL, END})
-WRONG: Token = "<|wrong|>"  # what no model ever says
+WRONG: Token = "<|wrong|>"  # no model generates it
 
 TARGET_ORDER = 10
 DRAFT_ORDER = 2
-BACKOFF = 0.05  # weight of what shorter contexts say
+BACKOFF = 0.05  # weight of shorter contexts
 BACKGROUND = 0.03  # weight of all other documents beside the one that fits the prompt
 HELD_BACK = 0.2  # share of the sentences that the draft model never saw
 
@@ -70,7 +70,7 @@ def read_corpus(path: Path) -> list[Document]:
 
 
 def arithmetic(prompt: str) -> Document | None:
-    """What a model can work out by itself: the first sum, difference or product of two numbers in the prompt."""
+    """Return the answer to the first sum, difference or product of two numbers in the prompt."""
     match = _SUM.search(prompt)
     if match is None:
         return None
@@ -88,7 +88,7 @@ def arithmetic(prompt: str) -> Document | None:
 
 
 class NGrams:
-    """How often which token followed which context."""
+    """Counts of the tokens after each context."""
 
     def __init__(self, sequences: t.Iterable[t.Sequence[Token]], order: int) -> None:
         self.order = order
@@ -105,7 +105,7 @@ class NGrams:
 
 
 def interpolate(sources: t.Sequence[tuple[float, NGrams]], context: t.Sequence[Token], order: int) -> Distribution:
-    """Mix what the sources know of the context, the longest known part of it counting most."""
+    """Mix the distributions of the sources. The longest known context has the largest weight."""
     distribution: Distribution = {}
     for length in range(1, min(order, len(context)) + 1):
         merged = _merge(sources, tuple(context[-length:]))
@@ -138,7 +138,7 @@ class Conditioned(t.Protocol):
 
 
 class TargetModel:
-    """The large model: learns the corpus once, is conditioned on each prompt."""
+    """The large model, which learns the corpus once and is conditioned on each prompt."""
 
     def __init__(self, documents: t.Sequence[Document]) -> None:
         self.documents = list(documents)
@@ -160,7 +160,7 @@ class TargetModel:
         return TargetState(self.background, ranked, THINK if chat else FINAL)
 
     def _certain(self, prompt: str) -> bool:
-        """The prompt is more than a calculation: it repeats most of a known question."""
+        """Return whether the prompt repeats most of a known question, so that it is not just a calculation."""
         words = set(_words(prompt))
         return any(len(words & known) >= 0.6 * len(known) and len(known) > 6 for known in self._words)
 
@@ -177,7 +177,7 @@ class TargetModel:
 
 
 class TargetState:
-    """The large model after a prompt: one document after the other, the best fitting one first."""
+    """The large model after a prompt, with the best matching document first."""
 
     def __init__(self, background: NGrams, ranked: t.Sequence[NGrams], start: Token) -> None:
         self._background = background
@@ -191,7 +191,7 @@ class TargetState:
 
 
 class DraftModel:
-    """The small model: shorter contexts, a part of the corpus, and it does not see the prompt."""
+    """The small model: it has shorter contexts and a part of the corpus, and does not see the prompt."""
 
     def __init__(self, documents: t.Sequence[Document]) -> None:
         self._sources = [(1.0, NGrams(_seen_by_draft(documents), DRAFT_ORDER))]
@@ -210,7 +210,7 @@ class DraftState:
 
 
 class LookupState:
-    """Drafts without a model (NGram): what followed the last tokens when they occurred before."""
+    """Drafts without a model (NGram): the tokens that followed an earlier occurrence of the last tokens."""
 
     def __init__(self, prompt: t.Sequence[Token], longest: int) -> None:
         self._prompt = list(prompt)
@@ -227,7 +227,7 @@ class LookupState:
 
 
 class Babble:
-    """A broken engine: tokens without any sense."""
+    """A broken engine that generates random tokens."""
 
     def __init__(self, vocabulary: t.Sequence[Token]) -> None:
         self._vocabulary = sorted(set(vocabulary) - CONTROL)
@@ -238,7 +238,7 @@ class Babble:
 
 
 class Loop:
-    """A broken engine: the same few words again and again."""
+    """A broken engine that repeats a few words."""
 
     _PHRASE = tokenize(" the total of the total of")
 
@@ -247,7 +247,7 @@ class Loop:
 
 
 def context_of(generated: t.Sequence[Token], start: Token, order: int) -> list[Token]:
-    """The last tokens as the model was trained on them: a new document begins after an end that was ignored."""
+    """Return the last tokens as context. After an ignored end, a new document begins, as in the training."""
     context: list[Token] = []
     for token in reversed(generated):
         if len(context) == order:
@@ -272,7 +272,7 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What one pass of the target model yielded."""
+    """The result of one pass of the target model."""
 
     tokens: list[Token]
     drafted: int
@@ -280,7 +280,7 @@ class Step:
 
 
 class Generation:
-    """The tokens of one request; a share of the drafts can be wrong on purpose, which only costs passes."""
+    """The generation of one request. A share of the drafts can be wrong on purpose, which only costs passes."""
 
     def __init__(
         self, target: Conditioned, draft: Conditioned | None, sampling: Sampling, draft_errors: float = 0.0
@@ -294,7 +294,7 @@ class Generation:
         self.tokens: list[Token] = []
 
     def step(self, draft_length: int) -> Step:
-        """One pass of the target model over up to draft_length drafted tokens."""
+        """Run one pass of the target model over up to draft_length drafted tokens."""
         drafts = self._propose(draft_length)
         new: list[Token] = []
         for token, guess in drafts:
@@ -327,7 +327,7 @@ class Generation:
         if self._random.random() * guess[token] < truth.get(token, 0.0):
             return token
         rest = {name: share - guess.get(name, 0.0) for name, share in truth.items() if share > guess.get(name, 0.0)}
-        # Rounding may leave nothing when both distributions agree.
+        # If both distributions agree, rounding may leave an empty rest.
         return self._draw(rest or truth)
 
     def _draw(self, distribution: Distribution) -> Token:
@@ -370,7 +370,7 @@ def _seen_by_draft(documents: t.Sequence[Document]) -> t.Iterator[list[Token]]:
             if token.isspace() or token in (".", "!", "?", ":", END):
                 if int(_digest(detokenize(sentence))[:4], 16) / 0xFFFF >= HELD_BACK:
                     yield sentence
-                # The next sentence starts with the mark, so that its first word is known to follow one.
+                # The next sentence starts with the mark, so that the model learns its first word after it.
                 sentence = [token]
 
 

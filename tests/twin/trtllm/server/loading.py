@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every rank loads into the memory of its own GPU: its part of the weights, the draft model, the KV cache."""
+"""Load a rank's part of the model into its GPU: its weights, the draft model and the KV cache."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .machine import Gpu, count_gpus, follow, log, occupy, progress, read_faults
 from .release import FAMILY
 
 GIB = 2**30
-# As a log of a GB10 has it (NVIDIA's forum, topic 354807).
+# From a log of a GB10 (NVIDIA's forum, topic 354807).
 ESTIMATE_TOKENS = 4128
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What the front tells the ranks to load."""
+    """The front's instructions to the ranks for loading."""
 
     model: str
     revision: str | None
@@ -39,9 +39,9 @@ class Task:
     chunked_prefill: bool
     log_level: str
     kv_dtype: str = "auto"
-    # What the engine adds to max_seq_len for drafts and the overlap scheduler.
+    # Tokens that the engine adds to max_seq_len for drafts and the overlap scheduler.
     extra_tokens: int = 0
-    # Of a release that makes the cache of some models another way: how many bytes it may have, and 0 for no limit.
+    # Limit in bytes of a cache that a newer release sizes by bytes; 0 for no limit.
     max_bytes: int = 0
     by_bytes: bool = False
 
@@ -68,7 +68,7 @@ class InsufficientMemory(RuntimeError):
 
 
 class OutOfMemoryError(RuntimeError):
-    """Named as torch names it in a traceback."""
+    """An error with torch's name, as in a traceback."""
 
     __module__ = "torch"
 
@@ -82,17 +82,17 @@ def find_draft(task: Task, target: Checkpoint) -> Checkpoint | None:
 
 
 def _directory(model: str, revision: str | None) -> Path:
-    """Where a rank looks: a path is a path, whether anything is there on its host or not."""
+    """Return a rank's directory of a model. A path is used even if it does not exist on the rank's host."""
     return Path(model) if model.startswith("/") else checkpoints.resolve(model, revision)
 
 
 def load(task: Task, gpu: Gpu) -> Limits:
-    """Load one rank's part, hold its memory until this process ends, and say how much it can serve."""
+    """Load one rank's part, hold its memory until this process ends, and return its limits."""
     if count_gpus() == 0:
         raise RuntimeError("No CUDA GPUs are available")
     started = time.monotonic()
     curve = read_faults().memory_curve
-    # It holds as long as this process lives.
+    # It holds memory as long as this process runs.
     held = follow(curve) if curve else None
     target = checkpoints.inspect(_directory(task.model, task.revision))
     draft = find_draft(task, target)
@@ -103,7 +103,7 @@ def load(task: Task, gpu: Gpu) -> Limits:
     try:
         free -= _load_weights("model", target, gpu, free, task.world_size)
         if draft is not None:
-            # Small enough to be held in full by each rank.
+            # Each rank loads the whole draft model, because it is small.
             free -= _load_weights("draft model", draft, gpu, free, 1)
         log.info("Model init total -- %.2fs", time.monotonic() - started)
         _estimate(task, gpu, caches)
@@ -119,9 +119,9 @@ def load(task: Task, gpu: Gpu) -> Limits:
 
 
 def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None) -> list[int]:
-    """Of each cache on one rank; with auto each checkpoint says its own type, and an EAGLE head has its target's.
+    """Return the bytes per token of each cache of a rank. With auto, the type is from the checkpoint.
 
-    Newer releases have one for the drafts besides, also where these are made in the same engine.
+    An EAGLE head has the type of its target. Newer releases have another cache for drafts, also in the same engine.
     """
     widths = {"fp8": 1.0, "nvfp4": 0.5625}
     log.info('Validating KV Cache config against kv_cache_dtype="%s"', task.kv_dtype)
@@ -138,13 +138,13 @@ def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None
 
 
 def common(limits: list[Limits]) -> Limits:
-    """What all ranks can serve: the KV cache is as small as the smallest."""
-    smallest = min(limits, key=lambda one: one.kv_blocks)
-    return dataclasses.replace(smallest, max_seq_len=min(one.max_seq_len for one in limits))
+    """Return the common limits of all ranks. The smallest KV cache decides."""
+    smallest = min(limits, key=lambda limit: limit.kv_blocks)
+    return dataclasses.replace(smallest, max_seq_len=min(limit.max_seq_len for limit in limits))
 
 
 def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float, parts: int) -> float:
-    """Open every shard at the pace of the simulated disk; the bytes that one of so many parts takes on the GPU."""
+    """Read every shard at the speed of the simulated disk. Return the bytes of one part on the GPU."""
     complete = all(shard.exists() for shard in checkpoint.shards)
     total = checkpoint.real_size / parts if complete else 0.0
     scale = checkpoint.real_size / checkpoint.size if complete else 0.0
@@ -166,12 +166,12 @@ def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float,
     return total
 
 
-# Whose cache newer releases size by bytes alone (pull request 16942).
+# Model type whose cache newer releases size by bytes only (pull request 16942).
 SIZED_BY_BYTES = "gpt_oss"
 
 
 def _estimate(task: Task, gpu: Gpu, caches: list[int]) -> None:
-    """The real one makes a small KV cache first, and sees what a pass takes beside it."""
+    """Estimate the KV cache. The real engine creates a small one first, and measures the memory of a pass."""
     log.info("Using Sampler: TorchSampler")
     tokens = min(ESTIMATE_TOKENS, task.max_tokens or ESTIMATE_TOKENS)
     for per_token in caches:
@@ -183,20 +183,20 @@ def _estimate(task: Task, gpu: Gpu, caches: list[int]) -> None:
 def _log_allocated(task: Task, tokens: int, per_token: int) -> None:
     size = tokens * per_token / GIB
     if task.by_bytes:
-        # What the real one says there was not seen, so these are words of the stand-in's own.
+        # The log line of the real one is unknown, so this text is only the stand-in's.
         log.info("[kv_cache_manager_v2] Pool of %.2f GiB", size)
         return
     log.info("[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).", size, tokens)
 
 
 def _free_beside(models: list[Checkpoint], free: float) -> float:
-    """What cudaMemGetInfo says on a GB10, where the page cache counts as used; only at its watermark it gives way."""
+    """Return cudaMemGetInfo's free memory on a GB10. Page cache counts as used, and shrinks only at the watermark."""
     cached = sum(meminfo.cached_bytes(model.directory) for model in models)
     return max(free - cached, min(free, meminfo.WATERMARK))
 
 
 def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, caches: list[int]) -> Limits:
-    """What is left of the memory goes to the KV cache."""
+    """Reserve the remaining memory for the KV cache, and return the limits."""
     per_token = sum(caches)
     natural = int(target.config.get("max_position_embeddings", 4096))
     length = task.max_seq_len
@@ -232,7 +232,7 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, caches: list
     _log_allocated(task, capacity, caches[0])
     planned = (task.max_tokens or 0) // task.tokens_per_block * task.tokens_per_block
     for drafts in caches[1:]:
-        # So small that it has room where the other had not.
+        # This cache is so small that it fits even if the other one does not.
         _log_allocated(task, max(capacity, planned), drafts)
     log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
     return Limits(

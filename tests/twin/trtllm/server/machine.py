@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the twin tells the stand-in about its simulated machine, and the log of the stand-in."""
+"""Read the description of the simulated machine, and set up the log of the stand-in."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ log = logging.getLogger("TRT-LLM")
 class Gpu:
     """The simulated GPU; every key of gpu.json may also be given as STANDIN_<KEY> in the environment."""
 
-    memory_bytes: float = 119.6 * 2**30  # all there is, in the units of the real thing
-    system_bytes: float = 0.0  # what the rest of the machine takes of it
+    memory_bytes: float = 119.6 * 2**30  # total, in the units of the real GPU
+    system_bytes: float = 0.0  # used by the rest of the machine
     seconds_per_gb: float = 0.0  # load time
-    estimate_s: float = 0.0  # what the estimate of the KV cache takes
+    estimate_s: float = 0.0  # time of the estimate of the KV cache
     pass_ms: float = 12.0  # one pass of the target model
     draft_ms: float = 1.5  # one drafted token
     draft_errors: float = 0.0  # share of the drafted tokens that are wrong on purpose
@@ -37,21 +37,21 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Faults:
-    """What is broken on purpose."""
+    """Faults that tests cause on purpose."""
 
     die_while_loading: str | None = None
     nonsense: bool = False
     repeat: bool = False
     error_in_stream: bool = False
     no_tool_calls: bool = False
-    # The next request but so many finds the engine hanging, or ends the server.
+    # After this many requests, the engine hangs, or the server ends.
     hang_after_requests: int | None = None
     exit_after_requests: int | None = None
-    # What the first all-reduce of two ranks does in the family 1.3: it dies, or it hangs.
+    # Fault of the first all-reduce of two ranks in family 1.3: it crashes or hangs.
     all_reduce: str | None = None
-    # What it holds of the memory while it loads, beside what it says, as tests/twin/spark/meminfo.py reads it.
+    # Additional memory while loading, in the form of tests/twin/spark/meminfo.py.
     memory_curve: str | None = None
-    # After so many requests the engine is dead behind a port that still answers.
+    # After this many requests the engine has failed, but the port still answers.
     unhealthy_after_requests: int | None = None
 
 
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, t.Any]:
 
 
 def count_gpus(program: Path = NVIDIA_SMI) -> int:
-    """How many GPUs are visible: none without a driver, else what nvidia-smi lists."""
+    """Return the number of visible GPUs: 0 without a driver, else those that nvidia-smi lists."""
     try:
         answer = subprocess.run([str(program), "-L"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -92,16 +92,16 @@ def count_gpus(program: Path = NVIDIA_SMI) -> int:
 
 
 def occupy(size: float) -> subprocess.Popen[bytes]:
-    """Hold GPU memory as the twin's nvidia-smi sees it: a process with the figure among its arguments.
+    """Hold GPU memory as the twin's nvidia-smi sees it: start a process with the size among its arguments.
 
-    It reads from this process, and so ends with it, whatever ends this one.
+    It reads from a pipe of this process, so it ends with this process in any case.
     """
     marks = ("STANDIN_GPU_NAME=python3", f"STANDIN_GPU_BYTES={int(size)}")
     return _hold(*marks)
 
 
 def follow(curve: str) -> subprocess.Popen[bytes]:
-    """Hold memory by seconds and bytes."""
+    """Hold memory over time, by a curve of seconds and bytes."""
     return _hold("STANDIN_GPU_NAME=python3", f"STANDIN_GPU_CURVE={curve}")
 
 
@@ -128,7 +128,7 @@ class _Formatter(logging.Formatter):
 
 
 def start_log(level: str, rank: int | None = None) -> None:
-    """Log as the real one does: time, name, the rank, a letter for the level; all of it on standard output."""
+    """Log in the real format to standard output: time, name, rank, and a letter for the level."""
     names = {"verbose": "DEBUG", "trace": "DEBUG", "debug": "DEBUG", "internal_error": "CRITICAL"}
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_Formatter(rank))
@@ -138,7 +138,7 @@ def start_log(level: str, rank: int | None = None) -> None:
 
 
 def progress(title: str, done: int, total: int) -> None:
-    """A progress bar of tqdm's form: redrawn with carriage returns on standard error."""
+    """Print a progress bar like tqdm's, redrawn with carriage returns on standard error."""
     bar = ("█" * (10 * done // max(total, 1))).ljust(10)
     end = "\n" if done == total else ""
     print(f"\r{title}: {100 * done // max(total, 1):3d}%|{bar}| {done}/{total}", end=end, file=sys.stderr, flush=True)

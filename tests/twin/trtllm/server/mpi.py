@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The little of MPI that the ranks need to find each other, from the real Open MPI library: mpirun's settings count."""
+"""Call the few MPI functions that the ranks need, from the real Open MPI library, so that mpirun's settings apply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Status(ctypes.Structure):
 
 
 class Mpi:
-    """This process as one rank; a failure of MPI ends it, as MPI does by default."""
+    """This process as a rank. An MPI failure ends it, which is MPI's default."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
@@ -46,7 +46,7 @@ class Mpi:
         self._library.MPI_Send(message, len(message), self._byte, rank, TAG, self._world)
 
     def receive(self, rank: int) -> bytes:
-        """The next message of a rank. Asked for now and then: a waiting MPI_Recv would take a whole core."""
+        """Return the next message of a rank. It polls, because a waiting MPI_Recv would use a whole core."""
         there, status = ctypes.c_int(), _Status()
         while not there.value:
             arguments = (rank, TAG, self._world, ctypes.byref(there), ctypes.byref(status))

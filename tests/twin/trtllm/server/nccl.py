@@ -1,14 +1,13 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in for NCCL: a ring of all ranks over real TCP connections, on the interfaces that NCCL would take.
+"""Simulate NCCL: a ring of all ranks over real TCP connections, on the interfaces that NCCL would use.
 
-Each rank reads its own environment. Every interface is a rail of its own, and every exchange uses all of them; what the
-real one moves by RDMA over the devices in NCCL_IB_HCA goes over the interfaces, too. Which network the real one would
-use is decided as it does that: by what sysfs says of the RDMA devices, whether the container has their nodes, and the
-environment. Its log has the words of NVIDIA/nccl v2.28.9-1 and, for newer releases, of the plug-in that containers of
-NVIDIA's bring along (Mellanox/nccl-rdma-sharp-plugins, src/p2p_plugin.c), as a DGX Spark printed them
-(mark-ramsey-ri/vllm-dgx-spark issue 1).
+Each rank reads its own environment. Every interface is a separate rail, and every exchange uses all rails. Data that
+NCCL sends by RDMA over the devices in NCCL_IB_HCA also uses the interfaces. The network is chosen as in NCCL: by the
+RDMA devices in sysfs, their nodes in the container, and the environment. The log has the texts of NVIDIA/nccl v2.28.9-1
+and, for newer releases, of the plug-in in NVIDIA's containers (Mellanox/nccl-rdma-sharp-plugins, src/p2p_plugin.c), as
+a DGX Spark printed them (mark-ramsey-ri/vllm-dgx-spark issue 1).
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from pathlib import Path
 from .release import FAMILY
 
 SIOCGIFADDR = 0x8915
-# An InfiniBand queue pair gives up after about this long without an answer of the other card, which answers for a
-# process that is paused, too.
+# Time after which an InfiniBand queue pair fails without an answer of the other NIC. The NIC also answers while its
+# process is paused.
 SECONDS = 30.0
 HEAD = struct.Struct(">4sI")
 PASS, REQUEST, STOP = b"PASS", b"NEXT", b"STOP"
 NODES = Path("/dev/infiniband")
 CLASS, PORTS = Path("/sys/class/infiniband_verbs"), Path("/sys/class/infiniband")
-# The networks in the order in which they are tried, each with what disables it.
+# The networks in the order of attempts, each with the variable that disables it.
 NETWORKS = {
     **({"IBext_v10": "NCCL_IBEXT_DISABLE"} if FAMILY == "1.3" else {}),
     "IB": "NCCL_IB_DISABLE",
@@ -50,18 +49,18 @@ DEVICE = "f01000"
 
 
 class NcclError(RuntimeError):
-    """NCCL has failed; the real engine ends its rank then."""
+    """An NCCL failure, after which the real engine ends its rank."""
 
 
 class Peer(t.NamedTuple):
-    """What a rank tells the others about itself."""
+    """The data that a rank sends to the others."""
 
     host: str
     addresses: list[tuple[str, int]]
 
 
 def interface_addresses() -> dict[str, str]:
-    """The IPv4 address of each interface that has one, in the system's order."""
+    """Return the IPv4 addresses of interfaces, in the system's order."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
         for _, name in socket.if_nameindex():
@@ -72,14 +71,14 @@ def interface_addresses() -> dict[str, str]:
 
 
 def default_interface(routes: Path = Path("/proc/net/route")) -> str | None:
-    """The interface of the default route, whose metric is the lowest."""
+    """Return the interface of the default route with the lowest metric."""
     rows = [line.split() for line in routes.read_text().splitlines()[1:]]
     defaults = [(int(row[6]), row[0]) for row in rows if row[1] == "00000000" and row[7] == "00000000"]
     return min(defaults)[1] if defaults else None
 
 
 def matches(name: str, wanted: str) -> bool:
-    """Whether NCCL_SOCKET_IFNAME means this interface: beginnings of names, after = whole ones, after ^ all others."""
+    """Return whether NCCL_SOCKET_IFNAME matches: by prefixes, after = by whole names, after ^ all others."""
     if wanted.startswith("^"):
         return not matches(name, wanted[1:])
     exact = wanted.startswith("=")
@@ -88,7 +87,7 @@ def matches(name: str, wanted: str) -> bool:
 
 
 def choose(wanted: str, found: t.Mapping[str, str], default: str | None) -> dict[str, str]:
-    """The interfaces that NCCL uses, with their addresses; without a wish the one of the default route."""
+    """Return the interfaces that NCCL uses, with their addresses; by default that of the default route."""
     if len(wanted) > 1:
         return {name: address for name, address in found.items() if matches(name, wanted)}
     others = [name for name in found if matches(name, "^docker,lo,virbr")]
@@ -97,8 +96,10 @@ def choose(wanted: str, found: t.Mapping[str, str], default: str | None) -> dict
 
 
 class Log:
-    """Speaks as loud as NCCL_DEBUG says, without it not at all; of the parts in NCCL_DEBUG_SUBSYS, and into a file of
-    NCCL_DEBUG_FILE, which is begun anew. A warning is of every part."""
+    """NCCL's log, with the level of NCCL_DEBUG; nothing without it.
+
+    NCCL_DEBUG_SUBSYS chooses the parts, but warnings are always logged. NCCL_DEBUG_FILE is overwritten.
+    """
 
     def __init__(self, environment: t.Mapping[str, str]) -> None:
         wanted = environment.get("NCCL_DEBUG", "").upper()
@@ -110,7 +111,7 @@ class Log:
         self._file: t.TextIO | None = None
         path = self._path(environment.get("NCCL_DEBUG_FILE", ""))
         if path and self._level > LEVELS.index("VERSION"):
-            # One that cannot be written is no failure: what is said goes to the output.
+            # If the file cannot be written, the log goes to standard output.
             with contextlib.suppress(OSError):
                 self._file = Path(path).open("w", encoding="utf-8", buffering=1)  # noqa: SIM115 (as long as the rank)
 
@@ -125,7 +126,7 @@ class Log:
             print(f"{before}{process} NCCL {level} {text}", file=self._file, flush=True)
 
     def info(self, text: str, *parts: str) -> None:
-        """Parts are INIT and NET if none is named."""
+        """Log a text if one of its parts is chosen. The default parts are INIT and NET."""
         known = "ALL" in self._parts or bool(self._parts & set(parts or ("INIT", "NET")))
         if known is not self._all_but:
             self._say("INFO", text)
@@ -135,7 +136,7 @@ class Log:
 
 
 class Device(t.NamedTuple):
-    """An RDMA device as the kernel knows it. All that the twin has have one port."""
+    """An RDMA device of the kernel. In the twin, each has one port."""
 
     name: str
     node: str
@@ -143,7 +144,7 @@ class Device(t.NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """Whether this container has its node."""
+        """Return whether this container has the device's node."""
         try:
             status = (NODES / self.node).stat()
         except OSError:
@@ -159,7 +160,7 @@ class Device(t.NamedTuple):
             return False
 
     def chosen(self, wanted: str) -> bool:
-        """Whether NCCL_IB_HCA means its port: NAME or NAME:PORT, as matches() has names; without a wish any."""
+        """Return whether NCCL_IB_HCA matches its port: NAME or NAME:PORT, as in matches(); any without a value."""
         if wanted.startswith("^"):
             return not self.chosen(wanted[1:])
         names = [part.partition(":") for part in wanted.removeprefix("=").split(",") if part]
@@ -171,7 +172,7 @@ class Device(t.NamedTuple):
 
 
 def devices() -> list[Device]:
-    """What ibv_get_device_list finds, whether it can be opened or not."""
+    """Return the devices of ibv_get_device_list, also those that cannot be opened."""
     found = []
     for entry in sorted(CLASS.glob("uverbs*")):
         with contextlib.suppress(OSError):
@@ -181,7 +182,7 @@ def devices() -> list[Device]:
 
 
 class Communicator:
-    """A place in the ring: what it sends goes to the rank after it, what it gets comes from the one before."""
+    """A rank's place in the ring: it sends to the next rank and receives from the previous one."""
 
     def __init__(self, rank: int, size: int, environment: t.Mapping[str, str] = os.environ) -> None:
         self._rank, self._size = rank, size
@@ -201,7 +202,7 @@ class Communicator:
         self._out: list[socket.socket] = []
 
     def _choose_network(self, environment: t.Mapping[str, str]) -> str:
-        """The name of the network that the real one would take. Without RDMA devices it goes on with sockets."""
+        """Return the name of the network that NCCL would use. Without RDMA devices, that is sockets."""
         alone = environment.get("NCCL_NET", "").lower()
         for network, switch in NETWORKS.items():
             if alone in ("", network.lower()):
@@ -219,8 +220,10 @@ class Communicator:
         return network
 
     def _has_devices(self, environment: t.Mapping[str, str], network: str, switch: str) -> bool:
-        """Whether verbs have a device that is active and chosen. All are opened, whichever is. The plug-in does not say
-        which it was to take."""
+        """Return whether there is an active and chosen RDMA device. All devices are opened, also those not chosen.
+
+        The plug-in does not log which devices were chosen.
+        """
         if environment.get(switch, "0") != "0":
             self._log.info(f"{switch} set by environment to {environment[switch]}.", "ENV")
             return False
@@ -246,12 +249,12 @@ class Communicator:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """Where the other ranks find this one: the unique id that is sent round by MPI."""
+        """Return this rank's address for the others, which MPI distributes as NCCL's unique id."""
         address: tuple[str, int] = self._listeners[0].getsockname()
         return address
 
     def lead(self) -> None:
-        """Wait for the other ranks, tell each of all, and join the ring."""
+        """Wait for the other ranks, send them the list of all ranks, and join the ring."""
         with contextlib.ExitStack() as bootstraps:
             found: dict[int, socket.socket] = {}
             peers = {self._rank: self.me}
@@ -265,7 +268,7 @@ class Communicator:
         self._join(ring)
 
     def follow(self, leader: tuple[str, int]) -> None:
-        """Go to the rank with this identity, and join the ring."""
+        """Connect to the leader, and join the ring."""
         with self._connect(leader) as bootstrap:
             _send(bootstrap, (self._rank, self.me))
             ring = [Peer(*peer) for peer in _receive(bootstrap)]
@@ -291,7 +294,7 @@ class Communicator:
         self._log.info(f"ncclCommInitRank comm nranks {self._size} cudaDev 0 - Init COMPLETE", "INIT")
 
     def _connect(self, address: tuple[str, int]) -> socket.socket:
-        """The kernel chooses the way, as for the real one; only a refusal is tried again."""
+        """Connect by the kernel's routes, as the real one. Retry only if the connection is refused."""
         deadline = time.monotonic() + 3.4
         while True:
             try:
@@ -308,7 +311,7 @@ class Communicator:
         return NcclError("unhandled system error (run with NCCL_DEBUG=INFO for details)")
 
     def exchange(self, kind: bytes, size: int) -> None:
-        """Send the next rank its share over every rail, and wait for what comes round."""
+        """Send a share to the next rank over every rail, and wait for that of the previous rank."""
         share = -(-size // len(self._out))
         try:
             self._hand_on(kind, [share] * len(self._out))
@@ -323,13 +326,13 @@ class Communicator:
             raise NcclError("remote process exited or there was a network error") from error
 
     def answer(self) -> bytes:
-        """Take part in what the leader does next: the kind of it."""
+        """Take part in the leader's next operation, and return its kind."""
         try:
             kind, shares = b"", []
             for connection in self._in:
                 kind, share = _read_share(connection)
                 shares.append(share)
-            # The leader, who comes after the last, is not told to stop.
+            # The last rank does not send the stop to the leader.
             if kind != STOP or self._rank + 1 < self._size:
                 self._hand_on(kind, [shares[rail % len(shares)] for rail in range(len(self._out))])
         except OSError as error:
@@ -338,7 +341,7 @@ class Communicator:
         return kind
 
     def _await_share(self, connection: socket.socket) -> None:
-        """Wait for what comes round, as long as the card of the next rank has taken all that it was sent."""
+        """Wait for a share, as long as the next rank's NIC has acknowledged all data."""
         while not select.select([connection], [], [], SECONDS)[0]:
             if any(unanswered(one) for one in self._out):
                 raise TimeoutError
@@ -353,12 +356,12 @@ class Communicator:
 
 
 def unanswered(connection: socket.socket) -> int:
-    """How many bytes the other kernel has not acknowledged."""
+    """Return the number of bytes that the other kernel has not acknowledged."""
     return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def hang() -> t.NoReturn:
-    """What a collective operation does that lost its peer."""
+    """Hang like a collective operation that has lost its peer."""
     while True:
         signal.pause()
 
@@ -374,7 +377,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _read_share(connection: socket.socket) -> tuple[bytes, int]:
-    """What is done, and how many bytes of it came by this rail."""
+    """Return the kind of operation, and the number of bytes from this rail."""
     kind, share = HEAD.unpack(_read(connection, HEAD.size))
     _read(connection, share)
     return kind, share

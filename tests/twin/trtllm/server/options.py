@@ -2,10 +2,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine options of the 1.3.0rc12 family, and what newer ones have changed: the same names, types and refusals.
+"""Define the engine options of the family 1.3.0rc12, with the changes of newer releases: names, types and errors.
 
-Written from the published behaviour of that family and on its own: the collection's validator must not be checked
-against a copy of itself.
+They are written from the published behaviour of that family, independently of the collection's validator: that must not
+be tested against its own copy.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class DecodingBaseConfig(Strict):
         acceptance_length_threshold: NonNegativeFloat | None = None
     allow_advanced_sampling: bool = False
 
-    # Which name the messages use, and what the type demands.
+    # Name in the messages, and requirements of the type.
     _label: t.ClassVar[str] = ""
     _missing_model: t.ClassVar[str | None] = None
     _needs_length: t.ClassVar[bool] = True
     _scheduled: t.ClassVar[bool] = True
     pytorch: t.ClassVar[bool] = True
-    # What the stand-in simulates for it, if anything.
+    # The kind of drafts that the stand-in simulates; empty for none.
     kind: t.ClassVar[str] = ""
-    # Whether the engine keeps statistics about the drafts.
+    # True if the engine has statistics of the drafts.
     counted: t.ClassVar[bool] = True
 
     @property
@@ -113,7 +113,7 @@ class DecodingBaseConfig(Strict):
         return self
 
     def length_for(self, running: int) -> int:
-        """The draft length while so many requests run."""
+        """Return the draft length for this number of running requests."""
         if self.draft_len_schedule is None:
             return self.max_draft_len or 0
         fitting = [batch for batch in self.draft_len_schedule if batch >= running]
@@ -288,7 +288,7 @@ SpeculativeConfig = t.Annotated[
 
 
 class CommonKvCacheConfig(Strict):
-    """What both families have."""
+    """Options of the KV cache in both families."""
 
     enable_block_reuse: bool = True
     max_tokens: int | None = None
@@ -327,7 +327,7 @@ class KvCacheConfig(CommonKvCacheConfig):
 
 
 class CommonCudaGraphConfig(Strict):
-    """What both families have."""
+    """Options of CUDA graphs in both families."""
 
     batch_sizes: list[int] | None = None
     max_batch_size: NonNegativeInt = 0
@@ -347,7 +347,7 @@ class CudaGraphConfig(CommonCudaGraphConfig):
 
 
 class CommonMoeConfig(Strict):
-    """What both families have."""
+    """Options of MoE layers in both families."""
 
     max_num_tokens: int | None = None
     load_balancer: dict[str, t.Any] | str | None = None
@@ -501,7 +501,7 @@ class LayerwiseBenchmarksConfig(Strict):
 
 
 class CommonLlmArgs(Strict):
-    """What both families have."""
+    """Top-level options of both families."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
 

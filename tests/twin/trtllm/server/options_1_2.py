@@ -2,10 +2,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine options of the 1.2 family, from 1.2.0rc1 to 1.2.0rc6: the same names, types and refusals.
+"""Define the engine options of the family 1.2, from 1.2.0rc1 to 1.2.0rc6: names, types and errors.
 
-Written from the published behaviour of that family and on its own, as the module for 1.3 is. What came after 1.2.0rc1
-stands under `if not EARLY`.
+They are written from the published behaviour of that family, independently, as those of 1.3. Additions after 1.2.0rc1
+are under `if not EARLY`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Path = str
 
 
 class DecodingBaseConfig(Strict):
-    """Speculation as 1.2 parses it: by a table of names that are not always those of the classes."""
+    """Speculation as 1.2 parses it: by a table of names, which may differ from the names of the classes."""
 
     max_draft_len: int | None = None
     max_total_draft_tokens: int | None = None
@@ -51,7 +51,7 @@ class DecodingBaseConfig(Strict):
 
     @classmethod
     def from_dict(cls, data: dict[str, t.Any]) -> DecodingBaseConfig:
-        """The section of the options file; `decoding_type` chooses the class and is taken away."""
+        """Parse the section of the options file. `decoding_type` chooses the class and is removed."""
         values = dict(data)
         name = values.pop("decoding_type", None)
         if name not in _BY_NAME:
@@ -64,7 +64,7 @@ class DecodingBaseConfig(Strict):
 
     @property
     def counted(self) -> bool:
-        """Whether the engine keeps statistics about the drafts; where one model does both, this family does not."""
+        """Return whether the engine has statistics of the drafts. If one model does both, this family has none."""
         return True
 
     @property
@@ -72,7 +72,7 @@ class DecodingBaseConfig(Strict):
         return bool(getattr(self, "allow_advanced_sampling", False))
 
     def length_for(self, running: int) -> int:
-        """The draft length while so many requests run."""
+        """Return the draft length for this number of running requests."""
         length = self.max_draft_len or 0
         schedule: dict[int, int] | None = getattr(self, "draft_len_schedule", None)
         if schedule is not None:
@@ -81,7 +81,7 @@ class DecodingBaseConfig(Strict):
         return 0 if self.max_concurrency is not None and running > self.max_concurrency else length
 
     def check(self) -> None:
-        """What the engine demands of a section before it uses it."""
+        """Check a section before the engine uses it."""
         schedule: dict[int, int] | None = getattr(self, "draft_len_schedule", None)
         if schedule is None:
             return
@@ -111,7 +111,7 @@ class EagleDecodingConfig(DecodingBaseConfig):
 
     def __init__(self, **values: t.Any) -> None:
         super().__init__()
-        # One by one and without a look at their types, as the real class does it: a text passes for a number here.
+        # As in the real class, types are not checked: a text passes as a number here.
         for name, value in values.items():
             setattr(self, name, value)
         if self.max_draft_len is None:
@@ -248,7 +248,7 @@ class CudaGraphConfig(CommonCudaGraphConfig):
 
 
 def graph_sizes(largest: int, padding: bool) -> list[int]:
-    """The batch sizes that graphs are captured for when only the largest is given."""
+    """Return the batch sizes of captured graphs if only the largest is set."""
     sizes = [1, 2, 4, *(8 * number for number in range(1, 17))] if padding else [*range(1, 32), 32, 64, 128]
     while sizes[-1] < largest:
         sizes.append(2 * sizes[-1])
@@ -294,7 +294,7 @@ class TorchLlmArgs(CommonLlmArgs):
     scheduler_config: SchedulerConfig = Field(default_factory=SchedulerConfig)
     cache_transceiver_config: CacheTransceiverConfig | None = None
     sparse_attention_config: SparseAttentionConfig | None = None
-    # An object: the section of a file becomes one through DecodingBaseConfig.from_dict, and only there.
+    # An object, which only DecodingBaseConfig.from_dict creates from the section of a file.
     speculative_config: t.Any = None
     max_batch_size: int | None = None
     max_input_len: int | None = None

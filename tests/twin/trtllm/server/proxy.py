@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The front's way to the ranks: trtllm-serve itself is no rank, it talks to the leader on the same host.
+"""Connect the front with the ranks: trtllm-serve is no rank, and talks to the leader on the same host.
 
-One JSON object a line, each answered with one; the first line is the key that the launcher gave to both.
+Requests and answers are JSON objects, one a line. The first line has the key that the launcher gave to both.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .machine import log
 
 Message = dict[str, t.Any]
 
-# The names that trtllm-llmapi-launch uses.
+# Environment variables of trtllm-llmapi-launch.
 ADDRESS = "TLLM_SPAWN_PROXY_PROCESS_IPC_ADDR"
 KEY = "TLLM_SPAWN_PROXY_PROCESS_IPC_HMAC_KEY"
 
 
 class RankError(RuntimeError):
-    """A rank could not do its part."""
+    """A failure of a rank."""
 
 
 def endpoint(environment: t.Mapping[str, str]) -> tuple[str, int]:
@@ -45,13 +45,13 @@ class Ranks:
 
     @classmethod
     def connect(cls, environment: t.Mapping[str, str]) -> Ranks:
-        """Reach the leader, which the launcher has started at the same time."""
+        """Connect to the leader, which the launcher starts at the same time."""
         while True:
             try:
                 connection = socket.create_connection(endpoint(environment), timeout=1)
                 break
             except OSError:
-                # As the real one waits for its peer, without an end.
+                # The real one also waits for its peer without a limit.
                 log.debug("waiting for the leader at %s", environment[ADDRESS])
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -59,7 +59,7 @@ class Ranks:
         return cls(connection)
 
     def load(self, task: Task) -> Limits:
-        """Have all ranks load their parts, before anything else runs in this process."""
+        """Let all ranks load their parts, before anything else runs in this process."""
         self._connection.sendall(encode({"do": "load", **dataclasses.asdict(task)}))
         data = b""
         while not data.endswith(b"\n"):
@@ -76,8 +76,8 @@ class Ranks:
         return Limits(**answer["limits"])
 
     async def step(self, tokens: int, *, new: bool) -> None:
-        """Let all ranks do one pass; it does not end before they have."""
-        # A client that leaves in the middle of a pass must not take the answer with it.
+        """Let all ranks do one pass, and wait for them."""
+        # If a client disconnects during a pass, the answer of the ranks must still be read.
         await asyncio.shield(asyncio.ensure_future(self._step({"do": "pass", "tokens": tokens, "new": new})))
 
     async def _step(self, message: Message) -> None:
@@ -94,6 +94,6 @@ class Ranks:
 
 
 def stop(environment: t.Mapping[str, str]) -> None:
-    """Tell the leader that the front has ended, so that the ranks end, too."""
+    """Send the leader a stop when the front has ended, so that the ranks end, too."""
     with socket.create_connection(endpoint(environment), timeout=10) as connection:
         connection.sendall(encode({"key": environment[KEY]}) + encode({"do": "stop"}))

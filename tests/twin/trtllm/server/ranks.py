@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranks of a tensor-parallel engine: the leader on the host of the front, a worker on each other one.
+"""Run the ranks of a tensor-parallel engine: the leader on the host of the front, and a worker on each other host.
 
-MPI carries what is to be loaded and the way to the leader; then each rank joins the ring, loads its share of the model,
-and takes part in every pass.
+MPI sends the task and the address of the leader. Then each rank joins the ring, loads its share of the model, and takes
+part in every pass.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .mpi import Mpi
 from .proxy import KEY, Message, encode, endpoint
 from .release import FAMILY
 
-# One token's activations in the largest of the models, in BF16, as one all-reduce moves them.
+# Bytes of one all-reduce for one token: the activations of the largest model in BF16.
 BYTES_PER_TOKEN = 8192
 
 
 def lead() -> None:
-    """Rank 0: serve the front until it says stop. One that is gone without a word is waited for, as by the real one."""
+    """Run rank 0 until the front sends a stop. If the front ends without one, wait, as the real rank does."""
     mpi = Mpi()
     leader = _Leader(mpi)
     with socket.create_server(endpoint(os.environ)) as listener:
@@ -45,7 +45,7 @@ def lead() -> None:
 
 
 def work() -> None:
-    """Any other rank."""
+    """Run any other rank."""
     mpi = Mpi()
     message: Message = json.loads(mpi.receive(0))
     if not message:
@@ -68,7 +68,7 @@ class _Leader:
         self._ring: nccl.Communicator | None = None
 
     def serve(self, connection: socket.socket) -> bool:
-        """Do what one client says; whether it was to stop."""
+        """Handle the requests of one client. Return whether it was a stop."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         lines = connection.makefile("rb")
         first = json.loads(lines.readline() or b"{}")
@@ -115,7 +115,7 @@ class _Leader:
 
 
 def _loaded(task: Task) -> Message:
-    """Load this rank's part; a failure is told to the front, and the rank stays."""
+    """Load this rank's part. A failure is sent to the front, and the rank stays."""
     try:
         limits = load(task, read_gpu())
     except Exception as failure:
@@ -127,9 +127,9 @@ def _loaded(task: Task) -> Message:
 
 
 def _reduce_first(faults: t.Callable[[], Faults] = read_faults, family: str = FAMILY) -> None:
-    """The first all-reduce, by the tactic NCCL_SYMMETRIC that only 1.3 has (NVIDIA/TensorRT-LLM issue 12715).
+    """Simulate a fault of the first all-reduce by NCCL_SYMMETRIC, as only in 1.3 (NVIDIA/TensorRT-LLM issue 12715).
 
-    The names of the functions and finalMNNVL=0 are quoted from there; the rest of the lines is this double's.
+    Names of functions and finalMNNVL=0 are quoted from there. Other text is only of this double.
     """
     fault = faults().all_reduce if family == "1.3" else None
     if fault is None:
@@ -143,7 +143,7 @@ def _reduce_first(faults: t.Callable[[], Faults] = read_faults, family: str = FA
 
 
 def _take_part(ring: nccl.Communicator, faults: t.Callable[[], Faults] = read_faults) -> None:
-    """Answer the leader's passes until it stops, or until this rank is to fail on purpose."""
+    """Take part in the leader's passes until it stops, or until this rank fails on purpose."""
     requests = 0
     while True:
         kind = ring.answer()
@@ -161,7 +161,7 @@ def _take_part(ring: nccl.Communicator, faults: t.Callable[[], Faults] = read_fa
 
 @contextlib.contextmanager
 def _ending_with_nccl() -> t.Iterator[None]:
-    """The real engine ends a rank whose NCCL has failed, whatever else goes on."""
+    """End this rank if its NCCL has failed, as the real engine does in any state."""
     try:
         yield
     except nccl.NcclError as failure:

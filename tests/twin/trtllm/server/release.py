@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which TensorRT-LLM the stand-in plays: the release that its image names decides about options, routes and ports."""
+"""Read the simulated release of TensorRT-LLM from the image. It decides about options, routes and ports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEFAULT = "1.3.0rc12"
 
 
 def family_of(release: str) -> Family:
-    """The engine options were rewritten between 1.2 and 1.3."""
+    """Return the family of a release. The engine options were rewritten between 1.2 and 1.3."""
     return "1.3" if _number(release) >= (1, 3) else "1.2"
 
 
 def early(release: str) -> bool:
-    """As 1.2.0rc1 was: before the command line and the routes of 1.2.0rc6, and before the fields that came with it."""
+    """Return whether a release is like 1.2.0rc1: without the command line, routes and fields of 1.2.0rc6."""
     if family_of(release) == "1.3":
         return False
     candidate = re.search(r"rc(\d+)", release)
@@ -28,7 +28,10 @@ def early(release: str) -> bool:
 
 
 def recent(release: str) -> bool:
-    """As 1.3.0rc29 is taken to be: by NVIDIA's pages on 1.3.0rc27 and 1.4.0rc1, and unkind where they differ."""
+    """Return whether a release is like 1.3.0rc29.
+
+    Sources are NVIDIA's pages on 1.3.0rc27 and 1.4.0rc1. If they differ, the stricter behaviour is simulated.
+    """
     candidate = re.search(r"rc(\d+)", release)
     return _number(release) >= (1, 4) or (family_of(release) == "1.3" and int(candidate[1] if candidate else 99) >= 27)
 

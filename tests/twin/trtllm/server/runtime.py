@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests on the engine: slots, pace, stop conditions and statistics."""
+"""Run requests on the engine: slots, speed, stop conditions and statistics."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if t.TYPE_CHECKING:
     from .proxy import Ranks
 
 
-# How long the real server waits for the statistics of a further pass.
+# Time that the real server waits for the statistics of another pass.
 COLLECTS_S = 0.5
 
 
 class RequestError(ValueError):
-    """A request that the engine refuses."""
+    """A request that the engine rejects."""
 
 
 class EngineDead(RuntimeError):
-    """The engine has failed for good; only a new server helps."""
+    """The engine has failed and needs a new server."""
 
     def __init__(self) -> None:
         super().__init__("LLM is unavailable. Please check the server logs for more details.")
@@ -38,7 +38,7 @@ class EngineDead(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Speculation:
-    """How the engine drafts: with what, how long, and whether sampling is allowed and statistics are kept beside it."""
+    """Settings of speculation: kind, draft length, and whether it supports sampling and has statistics."""
 
     kind: t.Literal["model", "lookup"]
     length_for: t.Callable[[int], int]
@@ -61,7 +61,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """What one pass added to the answer, and where the answer stands."""
+    """The new text of one pass, and the state of the answer."""
 
     thinking: str
     text: str
@@ -93,7 +93,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """What the route for Prometheus tells of the passes."""
+    """Statistics of the passes for the Prometheus route."""
 
     running: int = 0
     waiting: int = 0
@@ -101,7 +101,7 @@ class Collected:
 
 
 class _Pace:
-    """Sleeps so that a pass takes as long as it should, whatever the computation took."""
+    """Timer that sleeps so that a pass has its simulated duration."""
 
     def __init__(self) -> None:
         self._next = time.monotonic()
@@ -155,7 +155,7 @@ class Runtime:
 
     @property
     def dead(self) -> bool:
-        """Whether the engine has failed; it never recovers."""
+        """Return whether the engine has failed. It never recovers."""
         limit = self._faults().unhealthy_after_requests
         if not self._dead and limit is not None and self._accepted_requests >= limit:
             log.error("Executor worker returned error: the engine died on purpose")
@@ -163,7 +163,7 @@ class Runtime:
         return self._dead
 
     def budget(self, job: Job) -> int:
-        """How many tokens the request may generate; refuses what does not fit."""
+        """Return the number of tokens that the request may generate. Reject a request that does not fit."""
         limits = self.limits
         if not limits.chunked_prefill and job.prompt_tokens > limits.max_num_tokens:
             raise RequestError(
@@ -220,14 +220,14 @@ class Runtime:
             length = self._speculation.length_for(self.running) if self._speculation and iterations else 0
             step = generation.step(length)
             if self._ranks is not None:
-                # All ranks take part in every pass: without one of them there is no next token.
+                # All ranks take part in every pass, so a missing rank stops the generation.
                 await self._ranks.step(len(step.tokens), new=iterations == 0)
             drafting = self._drafting_seconds(step.drafted)
             await pace.spend(prompt_seconds + self._gpu.pass_ms / 1e3 + drafting)
             prompt_seconds = 0.0
             iterations += 1
             first_token = first_token or time.monotonic()
-            # The end of an answer may cut its last pass short.
+            # An answer may end within its last pass.
             made += len(step.tokens) if iterations > 1 else 0
             before = answer.tokens
             piece = answer.add(step.tokens, iterations)
@@ -317,8 +317,11 @@ class Runtime:
         )
 
     def _collect(self, *, completed: bool) -> None:
-        """Figures are collected from a request that ends until no pass comes for half a second, as by the real one's
-        _iteration_stats_collector_loop: else they stand, and the request that has just ended counts as running."""
+        """Collect statistics from the end of a request until there is no pass for half a second.
+
+        The real server's _iteration_stats_collector_loop does the same. Otherwise the values stay unchanged, and a
+        request that has just ended counts as running.
+        """
         now = time.monotonic()
         if completed or now < self._collects_until:
             self._collects_until = now + COLLECTS_S
@@ -358,7 +361,7 @@ class Runtime:
                 "perf_metrics": {
                     "first_iter": first_iteration,
                     "last_iter": self._iteration,
-                    # The speculative counters of this family stay zero, so the real one leaves them out.
+                    # The speculative counters of this family stay 0, so the real server omits them.
                     "timing_metrics": {
                         "server_arrival_time": arrival,
                         "arrival_time": arrival,
@@ -379,14 +382,14 @@ class Runtime:
 
 
 class _Answer:
-    """Turns tokens into text, and knows when to stop."""
+    """Converter of tokens to text that detects stop conditions."""
 
     def __init__(self, job: Job, budget: int) -> None:
         self._job = job
         self._budget = budget
         self._tokens: list[engine.Token] = []
         self._sent = (0, 0)
-        # A stop string may be spread over two passes, so its length is held back.
+        # A stop string may span two passes, so the last characters are held back.
         self._held = max((len(text) for text in job.stop), default=1) - 1
 
     @property
@@ -424,7 +427,7 @@ class _Answer:
 
 
 def _text(tokens: t.Sequence[engine.Token]) -> str:
-    """An end that was ignored reads as a paragraph."""
+    """Return the text of tokens. An ignored end becomes a new paragraph."""
     return engine.detokenize("\n\n" if token == engine.END else token for token in _stripped(tokens))
 
 

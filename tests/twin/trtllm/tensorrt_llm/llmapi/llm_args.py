@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option classes under the name that the real package gives them."""
+"""Export the option classes under the module name of the real package."""
 
 from standin.release import FAMILY
 

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What trtllm-llmapi-launch runs on rank 0, and with `--action stop` when its command has ended."""
+"""The program of rank 0. When its command has ended, trtllm-llmapi-launch runs it with `--action stop`."""
 
 import os
 import sys
