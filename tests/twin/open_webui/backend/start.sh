@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Does what the script of this name in the real image does: finds or makes the secret of the sessions, starts the server.
+# Like this script in the real image: reads or creates the secret of the sessions, and starts the server.
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit
 KEY_FILE="${WEBUI_SECRET_KEY_FILE:-.webui_secret_key}"
 if test "$WEBUI_SECRET_KEY $WEBUI_JWT_SECRET_KEY" = " "; then

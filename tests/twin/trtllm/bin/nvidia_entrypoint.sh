@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# As images of NVIDIA's catalogue do: greets on standard output, whatever is run.
+# Prints a banner before any command, as in images of NVIDIA's catalogue.
 cat <<EOF
 
 ==================
