@@ -6,18 +6,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: sg
-short_description: Run a task with a group of the user that the login does not have yet
+short_description: Run a task with a group that the user has just joined
 version_added: 0.1.0
 description:
-  - Runs the task through C(sg), as the same user, with one group more.
-  - A user who was just added to a group has it only after the next login. With this plugin the group counts at once,
-    also over a local connection and over an SSH connection that is kept open.
-  - The user must be in the group, or the task fails with what C(sg) says, C(Invalid password).
-    The rights of no other user are used, and no password is ever given.
+  - Runs the task through C(sg), as the same user with one more group.
+  - A user who was just added to a group is a member only after the next login. With this plugin, the group is effective
+    at once, also over a local connection and over an SSH connection that is kept open.
+  - The user must be in the group. Otherwise the task fails with the message of C(sg), C(Invalid password). No rights of
+    another user are used, and no password is sent.
 options:
   group:
     description:
-      - The group to run the task with.
+      - Group with which the task runs.
     type: str
     default: docker
     vars:
@@ -42,7 +42,7 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 notes:
-  - O(ignore:become_user), C(become_flags) and a become password have no meaning here and are ignored.
+  - O(ignore:become_user), C(become_flags) and a become password are ignored.
   - It runs C(/bin/sh) on the host, and works with pipelining.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """How a module behaves in check mode, with diff and on a second run."""
+    """The behaviour of a module in check mode, with diff and on a second run."""
 
     DOCUMENTATION = r"""
 options: {}

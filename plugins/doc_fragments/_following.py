@@ -8,30 +8,30 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """A module that its action calls again and again, until it has finished."""
+    """The options of a module that its action calls until it has finished."""
 
     DOCUMENTATION = r"""
 options:
   follow:
     description:
-      - Whether to call the module again and again until it returns RV(finished=true), and to show the text of
-        RV(progress) meanwhile. In check mode it is called once.
-      - Interrupting the playbook ends the watching. The work on the host goes on, and the next run attaches to it. A
-        line says so as soon as there is something to wait for.
-      - The task fails when an C(error) is returned, with that sentence.
-      - Then C(calls) says how often the module was called, and C(changed) whether one of the calls changed
-        something.
+      - Whether to call the module until it returns RV(finished=true), and to show the text of RV(progress) meanwhile.
+        In check mode it is called once.
+      - If you interrupt the playbook, only the watching ends. The work on the host continues, and the next run
+        reattaches to it. A line says so when the wait begins.
+      - If the module returns an C(error), the task fails with that sentence.
+      - C(attempts) is then the number of calls, and C(changed) says whether one of the calls changed something.
     type: bool
   interval:
     description:
-      - With O(follow=true), the least number of seconds between two lines about the same host. Besides there is one at
-        the beginning and at the end, such as V(spark-1 | 3.1 of 8.2 GB (38 %\), 112 MB/s, 1 min left).
+      - With O(follow=true), minimum seconds between two lines about the same host. Another line is printed at the
+        beginning and at the end. A line reads like V(spark-1 | 3.1 of 8.2 GB (38 %\), 112 MB/s, 1 min left).
     type: float
     default: 10
   timeout:
     description:
-      - With O(follow=true), fail when the work has not finished after so many seconds. It goes on nevertheless.
-      - With V(0) there is no limit.
+      - With O(follow=true), seconds after which the task fails if the work has not finished. The work on the host
+        continues.
+      - V(0) sets no limit.
     type: float
     default: 0
 attributes:

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """How a decision for several Sparks gets what is known of each."""
+    """The option that reads variables of all Sparks."""
 
     DOCUMENTATION = r"""
 options:
   from_hosts:
     description:
-      - What is a variable of each Spark, by the name of the parameter that takes them all by host name. The parameter
-        is one of the form that is asked, or of the report. With C(hosts=look.fabric) each host's C(look.fabric) is an
-        entry.
-      - Asked are all Sparks of the run in the order of the inventory, unless C(deployment_recipe) is for one. What a
-        host lacks, such as one that cannot be reached, is an empty mapping.
+      - Parameters that take a variable of each Spark, by host name. A key is the name of a parameter of the query's
+        form or of the report, and its value is the name of the variable. With C(hosts=look.fabric), the parameter
+        C(hosts) contains the C(look.fabric) of each host.
+      - It covers all Sparks of the run in the order of the inventory, or only this one if C(deployment_recipe) is for
+        one Spark. A missing variable, such as that of an unreachable host, is an empty mapping.
     type: dict
 """

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: hub_token
-short_description: The token for the Hugging Face Hub, from this machine
+short_description: Return the controller's token for the Hugging Face Hub
 version_added: 0.1.0
 description:
-  - The first of the given ones that says something, else that of C(HF_TOKEN), else that of the token file, which is
-    C(HF_TOKEN_PATH) or where C(hf auth login) puts it. Empty where there is none.
+  - Returns the first token that is not empty. The terms come first, then E(HF_TOKEN), then the token file.
+  - The token file is E(HF_TOKEN_PATH), or the file that C(hf auth login) writes. Without any token, the result is an
+    empty string.
 options:
   _terms:
     description:
-      - Tokens that count before those of this machine. They may be empty.
+      - Tokens that take precedence over those of the controller. They may be empty.
     type: list
     elements: str
     required: true
@@ -24,9 +25,10 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: See what may be read
+- name: Compare a gated model with the cache
   dgx_spark.speculative.huggingface_snapshot:
-    repositories: [{id: meta-llama/Llama-3.3-70B-Instruct, allow_patterns: ["*"]}]
+    repositories:
+      - id: meta-llama/Llama-3.3-70B-Instruct
     cache_directory: /home/spark/.cache/huggingface/hub
     receipts_directory: /home/spark/.local/share/dgx-spark-speculative/models
     token: "{{ lookup('dgx_spark.speculative.hub_token', huggingface_cache_token | default('')) }}"

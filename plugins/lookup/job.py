@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: job
-short_description: A program for long work on a Spark
+short_description: Return a program for long work on a Spark
 version_added: 0.1.0
 description:
-  - A program that outlives the run that starts it runs where nothing of Ansible is. It is handed out as a zip
-    application with all files of the collection that it imports, in base64, for
+  - Returns a program that continues after the run that started it has ended. It therefore needs nothing of Ansible.
+  - The program is a zip application with all files of the collection that it imports, in base64. It is for
     M(dgx_spark.speculative.watched_job).
-  - The same files make the same text.
+  - The same files always give the same text.
 options:
   _terms:
     description:
@@ -36,7 +36,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: The programs.
+  description: The programs, in the order of the names.
   type: list
   elements: str
 """

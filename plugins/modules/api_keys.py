@@ -17,7 +17,7 @@ options:
   directory: {type: path, required: true, description: "The directory of the keys."}
   names: {type: list, elements: str, default: [], description: "The names of all keys of O(owner). Others are revoked."}
   owner: {type: str, default: api_proxy, description: "The role that asks for the keys."}
-  expose: {type: str, choices: [local, docker, lan], default: local, description: "Who may use the endpoint."}
+  expose: {type: str, choices: [local, docker, lan], default: local, description: "Clients that may use the endpoint."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: api_proxy
-short_description: Plan where the API proxy listens, and check which clients can use it
+short_description: Plan the endpoint of the API proxy, and check the access of clients
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
@@ -18,7 +18,7 @@ options:
     type: dict
     description: "The desired endpoint. Exactly one of O(plan) and O(check) is required."
     suboptions:
-      expose: {type: str, choices: [docker, lan], required: true, description: "Who may use it."}
+      expose: {type: str, choices: [docker, lan], required: true, description: "Clients that may use it."}
       port: {type: int, default: 8443, description: "The port for other machines."}
       docker_port: {type: int, default: 8000, description: "The port for containers."}
       addresses: {type: list, elements: str, default: [], description: "The addresses for other machines, or all."}

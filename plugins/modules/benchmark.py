@@ -7,23 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark
-short_description: Plan with which draft lengths a deployment is measured, and report what came of it
+short_description: Plan the benchmark of a deployment, and report its results
 version_added: 0.1.0
 description:
-  - With O(plan), chooses the draft lengths, makes the engine options of each from those that serve now, validates them
-    for the release that serves, and reads the prompts.
-  - With O(report), comes to a verdict on the draft lengths that were measured, writes it with all figures and plots
-    into one self-contained HTML file and into a JSON file, and prints it in short. The report names no token, no
-    address, no host and no user, so that it can be passed on.
+  - With O(plan), chooses the draft lengths, and derives the engine options of each from those of the deployment.
+    Validates the options for the release of the deployment, and reads the prompts.
+  - With O(report), gives a verdict on the measured draft lengths. Writes a self-contained HTML file with all figures
+    and plots, and a JSON file, and prints a summary. The report contains no token, address, host name or user name, so
+    that you can share it.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
-  - The plots need matplotlib on the controller. Without it the page says so and has the figures in words.
+  - The plots need matplotlib on the controller. Without it, the page says so and has the figures as text.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
   check_mode:
     support: full
     details:
-      - The report is made in check mode as well, since a report changes nothing on the host.
+      - The report is written in check mode as well, because it changes nothing on the host.
   diff_mode:
     support: N/A
     details:
@@ -33,136 +33,137 @@ attributes:
 options:
   plan:
     description:
-      - What is to be measured.
-      - Exactly one of O(plan) and O(report) is given.
+      - Settings of the benchmark.
+      - Exactly one of O(plan) and O(report) is required.
     type: dict
     suboptions:
       record:
         description:
-          - The record of the deployment, as M(dgx_spark.speculative.spark_info) returns it.
+          - Record of the deployment, as M(dgx_spark.speculative.spark_info) returns it.
         type: dict
         required: true
       choice:
         description:
-          - What an earlier benchmark of this deployment has chosen. It tells how the deployment drafts when it serves
-            without drafts because of that.
+          - Choice of an earlier benchmark of this deployment. If that choice turned speculation off, it contains the
+            speculation settings to measure.
         type: dict
       draft_lengths:
         description:
-          - The draft lengths to measure, all of them. V(off) or V(0) is without drafts.
-          - Without any, V(off), V(1), V(2), V(3) and the one that serves now are measured, then V(4), V(5) and V(8)
-            while longer drafts gain.
+          - Draft lengths to measure, all of them. V(off) or V(0) is without speculation.
+          - If it is empty, V(off), V(1), V(2), V(3) and the current length are measured, then V(4), V(5) and V(8) while
+            longer drafts gain.
         type: list
         elements: raw
         default: []
       quick:
         description:
-          - Measure V(off), V(1), V(3) and what serves now only.
+          - Whether to measure only V(off), V(1), V(3) and the current draft length.
         type: bool
         default: false
       prompts:
         description:
-          - A file of JSON lines on the controller, each with C(prompt) and, if wanted, C(id), C(category) and
+          - File of JSON lines on the controller, each with C(prompt), and optionally C(id), C(category) and
             C(optional).
-          - An optional prompt that is too long for the deployment is left out; any other one is refused.
+          - An optional prompt that is too long for the deployment is left out. Any other prompt that is too long is
+            refused.
         type: path
         required: true
       max_tokens:
         description:
-          - The most tokens of an answer.
+          - Maximum tokens of an answer.
         type: int
         default: 256
       repetitions:
         description:
-          - How often each prompt is asked at each point.
+          - Repetitions of each prompt at each draft length.
         type: int
         default: 3
       warmup:
         description:
-          - How many answers are not counted after each start.
+          - Answers after each start that are not counted.
         type: int
         default: 2
       prompt_lengths:
         description:
-          - Lengths in tokens of further prompts, for which only the time to the first token is measured.
+          - Lengths in tokens of further prompts, of which only the time to the first token is measured.
         type: list
         elements: int
         default: []
       load_s:
         description:
-          - How long the deployment takes to load, in seconds. Without it no duration is announced.
+          - Seconds that the deployment takes to load. Without it, no duration is announced.
         type: float
       recipe:
         description:
-          - The recipe that the deployment was made with, by name or path, to choose the winner for it. Refused if it is
-            another one, or if this run has more or fewer hosts than it is for.
+          - Recipe of the deployment, by name or path, for which the winner is chosen. It is refused if the deployment
+            has another recipe, or if this run has more or fewer hosts than the recipe needs.
         type: str
       sweep:
         description:
-          - What the program that measures is told besides.
+          - Further settings of the program that measures on the host.
         type: dict
         default: {}
         suboptions:
           deployment:
             description:
-              - The directory of the deployment on the host.
+              - Directory of the deployment on the host.
             type: str
           results:
             description:
-              - Where the results are kept on the host.
+              - Directory of the results on the host.
             type: str
           lease_s:
             description:
-              - After how many seconds without a sign of life the deployment's own options serve again.
+              - Seconds without a heartbeat after which the deployment's own options are restored.
             type: int
           ready_timeout:
             description:
-              - How many seconds a point may take to load.
+              - Maximum seconds for loading the server at each draft length.
             type: int
           answer_timeout:
             description:
-              - How many seconds an answer may take.
+              - Maximum seconds for one answer.
             type: int
   report:
     description:
-      - What was measured, and where it is told.
+      - Results of the benchmark, and the files to write.
     type: dict
     suboptions:
       results:
         description:
-          - What was measured, the content of C(results.json). Its text will do, and is faster than a dictionary made of
-            it.
-          - Without it nothing is written. It is only checked that the report could be, and O(report.compare_with) is
-            one, which is good to know before anything is measured.
+          - Results of the benchmark, which are the content of C(results.json). Its text is also accepted, and is faster
+            than a dictionary.
+          - Without it, nothing is written. The module then only checks that the report can be written, and that
+            O(report.compare_with) is a report. Do this before the benchmark.
         type: dict
       record:
         description:
-          - The record of the deployment that was measured, as M(dgx_spark.speculative.spark_info) returns it.
-            Required with O(report.results).
+          - Record of the deployment that was measured, as M(dgx_spark.speculative.spark_info) returns it. Required with
+            O(report.results).
         type: dict
       plan:
         description:
-          - What was returned with O(plan). Required with O(report.results).
+          - Result of this module with O(plan). Required with O(report.results).
         type: dict
       machine:
         description:
-          - What M(dgx_spark.speculative.spark_info) returned as C(machine). Required with O(report.results).
+          - The C(machine) that M(dgx_spark.speculative.spark_info) returned. Required with O(report.results).
         type: dict
       html_path:
         description:
-          - The page, a file on the controller, relative to the directory of the call. Its mode is V(0600).
+          - HTML file on the controller. A relative path starts in the working directory. Its mode is V(0600).
         type: path
         required: true
       json_path:
         description:
-          - The same as JSON, a file on the controller. Its mode is V(0600).
+          - JSON file on the controller with the same figures. Its mode is V(0600).
         type: path
         required: true
       compare_with:
         description:
-          - An earlier report as JSON. The page then shows both, by which factors the figures changed, and what else
-            differs.
-          - Anything else than such a report is refused before a file is written.
+          - Earlier report as JSON. The page then shows both, the factors by which the figures changed, and other
+            differences.
+          - A file that is not such a report is refused before anything is written.
         type: path
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
@@ -172,33 +173,40 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Plan the benchmark of what serves
+- name: Read the record of the deployment
+  dgx_spark.speculative.spark_info:
+    gather: [machine, docker, records]
+    docker:
+      container: dgx-spark-speculative
+  register: spark
+
+- name: Plan the benchmark of the current deployment
   dgx_spark.speculative.benchmark:
     plan:
-      record: "{{ records.present }}"
+      record: "{{ spark.records.present }}"
       prompts: prompts.jsonl
       draft_lengths: ["off", 1, 3]
   register: plan
 
-- name: Show what it would do
-  dgx_spark.speculative.report:
-    lines: "{{ plan.lines }}"
+- name: Print the plan
+  ansible.builtin.debug:
+    msg: "{{ plan.lines }}"
 
-- name: Report
+- name: Report the results
   dgx_spark.speculative.benchmark:
     report:
-      results: "{{ lookup('ansible.builtin.file', 'results.json') | from_json }}"
-      record: "{{ records.present }}"
+      results: "{{ lookup('ansible.builtin.file', 'results.json') }}"
+      record: "{{ spark.records.present }}"
       plan: "{{ plan }}"
       machine: "{{ spark.machine }}"
       html_path: benchmark/single_eagle3.html
       json_path: benchmark/single_eagle3.json
 
-- name: Report what the new image changed
+- name: Compare the results with those of an earlier image
   dgx_spark.speculative.benchmark:
     report:
-      results: "{{ lookup('ansible.builtin.file', 'results.json') | from_json }}"
-      record: "{{ records.present }}"
+      results: "{{ lookup('ansible.builtin.file', 'results.json') }}"
+      record: "{{ spark.records.present }}"
       plan: "{{ plan }}"
       machine: "{{ spark.machine }}"
       html_path: benchmark/new_image.html
@@ -209,7 +217,7 @@ EXAMPLES = r"""
 RETURN = r"""
 points:
   description:
-    - What is measured, in this order.
+    - Points to measure, in this order. A point is a draft length with its engine options.
   returned: with O(plan)
   type: list
   elements: dict
@@ -221,49 +229,49 @@ points:
       sample: "3"
     draft_length:
       description:
-        - The draft length. 0 is without drafts.
+        - Draft length. V(0) is without speculation.
       type: int
     always:
       description:
-        - Whether it is measured in any case. Otherwise only while the last step gained.
+        - Whether it is always measured. Otherwise it is measured only while the last step gained.
       type: bool
     options:
       description:
-        - The text of the file with the engine options.
+        - Text of the file with the engine options.
       type: str
     fingerprint:
       description:
-        - A hash of everything that the figures depend on. The same again need not be measured again.
+        - Hash of everything on which the figures depend. A point with the same hash need not be measured again.
       type: str
 prompts:
   description:
-    - The prompts, each with C(id), C(category), C(prompt) and C(optional).
+    - Prompts, each with C(id), C(category), C(prompt) and C(optional).
   returned: with O(plan)
   type: list
   elements: dict
 task:
   description:
-    - All that the program is told which measures on the host.
+    - Task of the program that measures on the host.
   returned: with O(plan)
   type: dict
 key:
   description:
-    - A hash of RV(points), by which a run knows whether a benchmark at work is its own.
+    - Hash of RV(points), by which a run recognises its own benchmark.
   returned: with O(plan)
   type: str
 recipe:
   description:
-    - What O(plan.recipe) says. Empty without it.
+    - Content of O(plan.recipe). Empty without it.
   returned: with O(plan)
   type: dict
 path:
   description:
-    - The file of O(plan.recipe). Empty without it.
+    - Path of O(plan.recipe). Empty without it.
   returned: with O(plan)
   type: str
 settings:
   description:
-    - How each point is measured, with O(plan.max_tokens), O(plan.repetitions), O(plan.warmup) and
+    - Settings of each measurement, which are O(plan.max_tokens), O(plan.repetitions), O(plan.warmup) and
       O(plan.prompt_lengths).
   returned: with O(plan)
   type: dict
@@ -274,25 +282,26 @@ settings:
     prompt_lengths: []
 speculative_config:
   description:
-    - How the deployment drafts, or would if a benchmark had not turned drafts off. In TensorRT-LLM's own spelling.
+    - Speculation settings of the deployment, in TensorRT-LLM's own spelling. If a benchmark turned speculation off,
+      they are the settings before that.
   returned: with O(plan)
   type: dict
 collection_version:
   description:
-    - The version of this collection. Null if its files do not say it.
+    - Version of this collection. Null if its files do not contain it.
   returned: with O(plan)
   type: str
   sample: 0.1.0
 report:
   description:
-    - The report, as the JSON file has it.
+    - Report, as in the JSON file.
   returned: when O(report.results) is given
   type: dict
   contains:
     verdict:
       description:
-        - What to do. C(kind) is V(use), V(off) or V(undecided). C(draft_length) is V(0) for no drafts, and unknown if
-          undecided.
+        - Recommendation. C(kind) is V(use), V(off) or V(undecided). C(draft_length) is V(0) without speculation, and
+          null if undecided.
       returned: success
       type: dict
       sample:
@@ -302,31 +311,32 @@ report:
           Use draft length 3: it is 1.57 times as fast as without drafts (95 % interval 1.48 to 1.66, 30 prompts).
     points:
       description:
-        - The figures of each draft length, in ascending order, each with its 95 % interval.
+        - Figures of each draft length, in ascending order, each with its 95 % interval.
       returned: success
       type: list
       elements: dict
 chosen:
   description:
-    - C(draft_length), C(method), C(date) and C(sentence), what they were found for (C(recipe), C(image), C(models)),
-      and C(speculative_config), by which a deployment without drafts can be measured again. Later runs read it.
+    - Choice of a draft length, which later runs read. It contains C(draft_length), C(method), C(date) and C(sentence),
+      and the subject of the choice (C(recipe), C(image), C(models)). With C(speculative_config), a deployment without
+      speculation can be measured again.
     - Empty without a verdict, or if O(report.plan) has no C(recipe).
   returned: when O(report.results) is given
   type: dict
 verdict:
   description:
-    - C(date) and C(sentence), and the C(configuration) of the deployment that was measured. Empty without a verdict.
+    - C(date) and C(sentence) of the verdict, and C(configuration) of the measured deployment. Empty without a verdict.
   returned: when O(report.results) is given
   type: dict
 not_restored:
   description:
-    - Why the deployment's own options do not serve again. Empty if they do.
+    - Reason why the deployment's own options were not restored. Empty if they were.
   returned: when O(report.results) is given
   type: str
   sample: ""
 lines:
   description:
-    - What is going to happen with O(plan), for a person, and with O(report) what was printed.
+    - The plan as text with O(plan), or the printed summary with O(report).
   returned: with O(plan), or when O(report.results) is given
   type: list
   elements: str

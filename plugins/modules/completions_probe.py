@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: completions_probe
-short_description: Tell whether a model server works, and how fast
+short_description: Check whether a model server works, and measure its speed
 version_added: 0.1.0
 description:
-  - Finds out in which state an OpenAI-compatible server (C(trtllm-serve)) is, asks it one question, checks the answer
-    and measures it.
-  - A running container or a status of 200 proves nothing. Only generated text does, so the module asks unless
-    O(kind=none).
-  - Speeds come from the server's own token counts and never from the number of chunks, since one chunk carries several
-    tokens with speculative decoding. What is not known is null.
-  - With O(follow=true) it waits until a server has loaded, and shows how far that is.
-  - It runs on the host that can reach O(url), with nothing but Python's standard library.
-  - Routes that change the server's state or use up its statistics are never called.
+  - Determines the state of an OpenAI-compatible server (C(trtllm-serve)), sends it one prompt, checks the answer and
+    measures it.
+  - A running container or a status of 200 does not prove that the server works. Only generated text does, so the module
+    sends a prompt unless O(kind=none).
+  - Speeds are calculated from the server's own token counts, and not from the number of chunks. With speculative
+    decoding, one chunk contains several tokens. A value that is unknown is null.
+  - With O(follow=true), waits until the server has loaded, and shows the progress.
+  - Runs on the host that can reach O(url), and needs only Python's standard library.
+  - Routes that change the server's state or consume its statistics are never called.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -26,123 +26,123 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - The server is asked in check mode as well; an answer costs it a few seconds.
+      - The prompt is sent in check mode as well. Its answer takes the server a few seconds.
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 options:
   url:
     description:
-      - Where the server listens.
+      - URL of the server.
       - Proxies set in the environment are not used.
     type: str
     default: http://127.0.0.1:8000
   model:
     description:
-      - The name to ask for. By default the first one that C(/v1/models) lists.
+      - Name of the model. The default is the first one that C(/v1/models) lists.
     type: str
   api_key:
     description:
-      - A bearer token, for a server behind a proxy that wants one.
+      - Bearer token, for a server behind a proxy that requires one.
     type: str
   wait:
     description:
-      - How many seconds this call waits at most for the server to get ready. V(0) is one look.
-      - Give it some seconds when a container was started a moment ago, since its main process needs them to say that it
-        loads.
+      - Maximum seconds that this call waits until the server is ready. V(0) checks it once.
+      - Use some seconds if the container was just started, because its main process needs them to report that it loads.
     type: float
     default: 0
   follow:
     default: false
   answer_timeout:
     description:
-      - How many seconds the answer may take at most, from the connection to its last token. It is kept whatever the
-        server does.
+      - Maximum seconds for the answer, from the connection to its last token. The limit holds even if the server keeps
+        sending.
     type: float
     default: 120
   kind:
     description:
-      - What to ask.
-      - V(chat) uses C(/v1/chat/completions), which is right for models that were trained to chat.
+      - Kind of the request.
+      - V(chat) uses C(/v1/chat/completions), which is right for models that are trained to chat.
       - V(completion) uses C(/v1/completions).
-      - V(none) asks nothing. RV(state=ready) then says only that C(/health) and C(/v1/models) answer.
+      - V(none) sends no prompt. RV(state=ready) then means only that C(/health) and C(/v1/models) answer.
     type: str
     choices: [chat, completion, none]
     default: chat
   prompt:
     description:
-      - What to ask or to continue. By default a small question with a known answer.
+      - Prompt to answer or to continue. The default is a small question with a known answer.
     type: str
   expect:
     description:
-      - Regular expressions that the answer has to contain, all of them, in upper or lower case.
-      - By default what fits the default of O(prompt), or nothing if O(prompt) is set.
+      - Regular expressions that the answer must match, all of them. Case is ignored.
+      - The default fits the default of O(prompt). If O(prompt) is set, the default is empty.
     type: list
     elements: str
   max_tokens:
     description:
-      - The most tokens to generate. A reasoning model spends many before its answer begins.
-      - Fewer than 32 tokens do not suffice to judge speculation.
+      - Maximum number of tokens to generate. A reasoning model uses many before its answer begins.
+      - Less than 32 tokens are not enough to judge speculation.
     type: int
     default: 512
   temperature:
     description:
-      - The sampling temperature. Answers can be compared only at V(0).
+      - Sampling temperature. Answers can be compared only at V(0).
     type: float
     default: 0
   stream:
     description:
-      - Whether to stream the answer. Without it there is no RV(measurements.ttft_s) and no
-        RV(measurements.tokens_per_second).
+      - Whether to stream the answer. Without streaming, RV(measurements.ttft_s) and RV(measurements.tokens_per_second)
+        are null.
     type: bool
     default: true
   speculation:
     description:
-      - Whether drafts are configured. If so and none is accepted, the state is V(ready_without_speculation).
+      - Whether speculation is configured. If it is and no draft is accepted, the state is V(ready_without_speculation).
     type: bool
     default: false
   tools:
     description:
-      - Whether to have the model call a function, with one more question that is not streamed. It takes up to
+      - Whether to ask the model to call a function, in one more request that is not streamed. It takes up to
         O(answer_timeout) once more.
-      - Possible with O(kind=chat) only.
+      - Requires O(kind=chat).
     type: bool
     default: false
   state_file:
     description:
-      - The file in which the container's main process says what the server does. It tells a server that loads from one
-        that died or was never started.
+      - File in which the container's main process reports the state of the server. It distinguishes a server that loads
+        from one that exited or was never started.
     type: path
   log_file:
     description:
-      - The server's log. It tells how far the server has loaded and why it died.
+      - Log of the server. It shows the progress of loading, and the reason if the server exited.
     type: path
   started_after:
     description:
-      - When the container was started, as a Unix time or as Docker gives it, such as V(2026-01-31T12:00:00.123456789Z).
-      - What O(state_file) says from before is the word of an earlier container, and ignored.
-      - A container that has said nothing after two minutes is taken not to have started.
-      - By default O(state_file) is believed however old it is.
+      - Start time of the container, as a Unix time or in Docker's format, such as V(2026-01-31T12:00:00.123456789Z).
+      - An older O(state_file) is from an earlier container and is ignored.
+      - A container that has reported nothing after two minutes counts as not started.
+      - Without it, O(state_file) is used regardless of its age.
     type: str
   worker_timeout:
     description:
-      - For how many seconds the head of two Sparks may wait for its worker before the state is V(waiting).
-      - By default it may wait as long as it likes, since it starts the server by itself when the worker is there.
+      - Seconds for which the head of several Sparks may wait for a worker before the state is V(waiting).
+      - V(0) sets no limit. The head starts the server by itself when the worker is available.
     type: float
     default: 0
   fail_on:
     description:
-      - What makes the task fail. By default nothing does, and the caller looks at the result.
-      - V(not_serving) means any state but V(ready), V(ready_without_speculation) and V(loading). The last one is not an
-        end, which RV(finished) says.
-      - V(loading) means that the server still loads after O(wait). It is of no use with O(follow=true).
+      - Conditions under which the task fails. By default it does not fail, and the caller checks the result.
+      - V(not_serving) means any state except V(ready), V(ready_without_speculation) and V(loading). The state
+        V(loading) is not final, see RV(finished).
+      - V(loading) means that the server still loads after O(wait). Do not combine it with O(follow=true), which would
+        then fail after the first call.
       - V(findings) means that RV(findings) is not empty.
     type: list
     elements: str
     choices: [not_serving, loading, findings]
     default: []
 notes:
-  - The limit of one answer at a time is usual on a Spark. A question then waits behind the user's own, which looks from
-    outside like an engine that hangs. The state V(busy) means either.
+  - A server on a Spark usually answers one request at a time. The prompt then waits behind other requests, which looks
+    the same as an engine that hangs. The state V(busy) covers both.
 """
 
 EXAMPLES = r"""
@@ -152,11 +152,11 @@ EXAMPLES = r"""
     kind: none
     follow: true
     wait: 10
-    state_file: "{{ deployment }}/state/state.json"
-    log_file: "{{ deployment }}/state/server.log"
+    state_file: ~/.local/share/dgx-spark-speculative/single_eagle3/state/state.json
+    log_file: ~/.local/share/dgx-spark-speculative/single_eagle3/state/server.log
     timeout: 3600
 
-- name: Ask the model something it has to know
+- name: Ask a question with a known answer
   dgx_spark.speculative.completions_probe:
     prompt: What is 17 times 23?
     expect: ['\b391\b']
@@ -164,7 +164,7 @@ EXAMPLES = r"""
     fail_on: [not_serving]
   register: result
 
-- name: Show the speed
+- name: Print the speed
   ansible.builtin.debug:
     msg: "{{ result.measurements.tokens_per_second }} tokens/s"
 """
@@ -172,30 +172,29 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - What the server does.
-    - V(absent) means that nothing listens and nothing says that a server is being started.
-    - V(loading) means that the server was started and does not listen yet. So does a benchmark's server that has ended,
-      since another one follows.
-    - V(waiting) means that it cannot be started because the other one of two Sparks has been missing for
-      O(worker_timeout).
-    - V(unhealthy) means that it listens and cannot generate, or says so itself.
-    - V(busy) means that it is up and no token came within O(answer_timeout). It serves someone else's request, or it
-      hangs.
-    - V(ready) means that it generates.
-    - V(ready_without_speculation) means that it generates, and that no draft is accepted though O(speculation=true).
-    - V(dead) means that the server exited. RV(error) says why.
+    - State of the server.
+    - V(absent) means that nothing listens and that no server is being started.
+    - V(loading) means that the server was started and does not listen yet. A benchmark's server that has ended is also
+      V(loading), because another one follows.
+    - V(waiting) means that the head cannot start the server, because a worker has been missing for O(worker_timeout).
+    - V(unhealthy) means that the server listens and cannot generate text, or reports that itself.
+    - V(busy) means that the server listens and no token arrived within O(answer_timeout). It serves another request, or
+      it hangs.
+    - V(ready) means that the server generates text.
+    - V(ready_without_speculation) means that it generates text, but accepts no draft although O(speculation=true).
+    - V(dead) means that the server exited. RV(error) gives the reason.
   returned: success
   type: str
   sample: ready
 finished:
   description:
-    - Whether waiting is over. It is V(false) only in the state V(loading).
+    - Whether the state is final. It is V(false) only in the state V(loading).
   returned: success
   type: bool
   sample: true
 attempts:
   description:
-    - How often the module was called.
+    - Number of calls of the module.
   returned: with O(follow=true)
   type: int
   sample: 12
@@ -207,88 +206,88 @@ healthy:
   sample: true
 progress:
   description:
-    - How far the server has loaded, or a summary once it has.
+    - Progress of loading, or a summary after that.
   returned: success
   type: dict
   contains:
     percent:
       description:
-        - How much of the step that RV(progress.text) names is done. Null if the log does not count.
+        - Percentage of the step in RV(progress.text) that is done. Null if the log does not count.
       type: float
       sample: 60.0
     text:
       description:
-        - The step, or the last meaningful line of the log.
+        - Name of the step, or the last meaningful line of the log.
       type: str
       sample: loading weights 3 of 5
 error:
   description:
-    - One sentence on what is wrong, in the states V(absent), V(waiting), V(unhealthy) and V(dead). Null otherwise.
+    - Problem in one sentence, in the states V(absent), V(waiting), V(unhealthy) and V(dead). Null otherwise.
   returned: success
   type: str
   sample: null
 findings:
   description:
-    - What is wrong with a server that answers, or with its answer.
+    - Problems of a server that answers, or of its answer.
   returned: success
   type: list
   elements: dict
   contains:
     id:
       description:
-        - Its name. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
+        - Name of the finding. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
           V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
           V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer).
       type: str
       sample: wrong_answer
     message:
       description:
-        - One sentence.
+        - Description of the finding, in one sentence.
       type: str
       sample: "The answer does not contain 391; it is: 17 times 23 is 401."
 answer:
   description:
-    - What the model said. Null if it was not asked.
+    - Answer of the model. Null if no prompt was sent.
   returned: success
   type: dict
   contains:
     text:
       description:
-        - The answer.
+        - Text of the answer.
       type: str
     reasoning:
       description:
-        - What a reasoning model thought before it.
+        - Text that a reasoning model generated before the answer.
       type: str
     finish_reason:
       description:
-        - Why it ended, such as V(stop) or V(length).
+        - Reason for the end of the answer, such as V(stop) or V(length).
       type: str
     complete:
       description:
-        - Whether it came to its end within O(answer_timeout).
+        - Whether the answer ended within O(answer_timeout).
       type: bool
     model:
       description:
-        - The model that answered.
+        - Name of the model that answered.
       type: str
     usage:
       description:
-        - The server's own counts.
+        - Token counts of the server.
       type: dict
 tool_call:
   description:
-    - The call that the model made. Null if there was none, or without O(tools=true).
+    - Function call of the model. Null if there was none, or without O(tools=true).
   returned: success
   type: dict
   contains:
     name:
       description:
-        - The function's name.
+        - Name of the function.
       type: str
     arguments:
       description:
-        - What it is to be called with.
+        - Arguments of the call, by name.
       type: dict
   sample:
     name: get_weather
@@ -296,33 +295,33 @@ tool_call:
       city: Paris
 measurements:
   description:
-    - How fast it was. Null if the model was not asked.
+    - Measurements of the answer. Null if no prompt was sent.
   returned: success
   type: dict
   contains:
     request:
       description:
-        - With what it was measured, for measuring the same again, as C(prompt) and C(max_tokens).
+        - Request that was measured, with which the measurement can be repeated, as C(prompt) and C(max_tokens).
       type: dict
     ttft_s:
       description:
-        - Seconds to the first token.
+        - Seconds until the first token.
       type: float
     total_s:
       description:
-        - Seconds to the end of the answer.
+        - Seconds until the end of the answer.
       type: float
     prompt_tokens:
       description:
-        - Tokens of the question.
+        - Tokens of the prompt.
       type: int
     completion_tokens:
       description:
-        - Tokens of the answer, with the reasoning.
+        - Tokens of the answer, including the reasoning.
       type: int
     tokens_in_first_chunk:
       description:
-        - Tokens in the first chunk. If null, RV(measurements.tokens_per_second) supposes one.
+        - Tokens in the first chunk. If it is null, RV(measurements.tokens_per_second) assumes one.
       type: int
     tokens_per_second:
       description:
@@ -330,16 +329,17 @@ measurements:
       type: float
     seconds_per_target_pass:
       description:
-        - Time of one pass of the target model, which is the acceptance length divided by the speed.
+        - Seconds of one pass of the target model, which is the acceptance length divided by the speed.
       type: float
     acceptance_length:
       description:
-        - Tokens for each pass of the target model. V(1.0) means that no draft was accepted, null that it is not known.
+        - Acceptance length, in tokens for each pass of the target model. V(1.0) means that no draft was accepted. Null
+          if it is unknown.
       type: float
     acceptance_source:
       description:
-        - V(server) if the server said it (C(avg_decoded_tokens_per_iter)), V(usage) if it was counted from the usage of
-          each chunk, which is too much if the server groups its chunks.
+        - V(server) if the server reported it (C(avg_decoded_tokens_per_iter)). V(usage) if it was counted from the
+          usage of each chunk. This count is too high if the server groups its chunks.
       type: str
   sample:
     ttft_s: 0.21
@@ -353,26 +353,26 @@ measurements:
     acceptance_source: server
 http:
   description:
-    - What the small routes said.
+    - Replies of the server's routes.
   returned: success
   type: dict
   contains:
     health:
       description:
-        - Status of C(/health). Null if there was no reply.
+        - HTTP status of C(/health). Null if there was no reply.
       type: int
     version:
       description:
-        - The server's release.
+        - Release of the server.
       type: str
     models:
       description:
-        - The models that are served.
+        - Names of the models in the API.
       type: list
       elements: str
     completion:
       description:
-        - Status of the question's reply.
+        - HTTP status of the reply to the prompt. Null if there was no reply.
       type: int
 server:
   description:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_diagnosis
-short_description: Say why a deployment does not serve
+short_description: Find the cause of a deployment that does not work, and the fix
 version_added: 0.1.0
 description:
-  - Reads the server's logs, the kernel's log, Docker, the jobs that download, memory, disks, network and the
-    deployment's record, compares them with a catalogue of known causes, and says what is wrong and what to do.
-  - What cannot be read is named in RV(sources) and costs nothing else. No Docker and no deployment are answers, too.
-  - A failure that the catalogue does not know is V(unknown). A server is V(healthy) only if it generates.
-  - With O(bundle) it writes an archive of the evidence for a public report. Tokens, keys, addresses, and the names of
-    the machine and of the user are taken out, and so are the values of environment variables that are not well known.
+  - Reads the logs of the server and the kernel, Docker, the jobs, memory, disks, network and the record of the
+    deployment. Compares them with a catalogue of known problems, and returns causes and fixes.
+  - A source that cannot be read is listed in RV(sources), and all others are still read. The module also returns a
+    result without Docker and without a deployment.
+  - A failure that is not in the catalogue is V(unknown). A server is V(healthy) only if it generates text.
+  - With O(bundle), writes an archive of the evidence for a public report. Tokens, keys and addresses are removed from
+    it, and also the names of machine and user. Values of environment variables are removed, unless the variable is well
+    known.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
   check_mode:
     support: full
     details:
-      - Everything is read in check mode as well, and O(bundle) is not written.
+      - Everything is read in check mode as well, but O(bundle) is not written.
   diff_mode:
     support: none
   idempotent:
@@ -34,12 +36,12 @@ author:
 options:
   container:
     description:
-      - The container of the serving slot.
+      - Name of the serving container.
     type: str
     default: dgx-spark-speculative
   state_directory:
     description:
-      - Where deployments live. The default is C(~/.local/share/dgx-spark-speculative).
+      - Directory of the deployments.
     type: path
     default: ~/.local/share/dgx-spark-speculative
   cache_directory:
@@ -54,48 +56,49 @@ options:
     default: /var/run/docker.sock
   probe:
     description:
-      - Whether to ask the server for a short completion. Without it nothing is called V(healthy).
+      - Whether to send the server a short test prompt. Without it, no server is V(healthy).
     type: bool
     default: true
   failure_message:
     description:
-      - The message with which a run failed. It is matched as well, and something is wrong then even if a server
-        generates.
+      - Message with which a run failed. It is compared with the catalogue as well. With it, the verdict is never
+        V(healthy), even if a server generates text.
     type: str
   always_fail:
     description:
-      - For the C(rescue) of a run; needs O(failure_message). The task fails with that in any case, also where the host
-        cannot be looked at, and first shows RV(lines) where they tell of a problem.
+      - Whether the task always fails, with O(failure_message), which is then required. It is for the C(rescue) of a
+        run. It prints RV(lines) before that if the verdict is V(problem). It fails in the same way if the host
+        cannot be diagnosed.
     type: bool
     default: false
   host:
     description:
-      - A name to begin RV(lines) with.
+      - Name of the host at the beginning of RV(lines).
     type: str
   bundle:
     description:
-      - Where on the host to write a redacted archive of the evidence (C(.tar.gz)). Its mode is V(0600).
+      - Path on the host for a redacted archive of the evidence (C(.tar.gz)). Its mode is V(0600).
     type: path
   fetch_to:
     description:
-      - Where on the controller to have that archive; the host does not keep it then. A relative path is one from where
-        the command was given. Where several hosts are in the run, each has a file of its own, with its name.
+      - Path on the controller for that archive, which the host then does not keep. A relative path starts in the
+        working directory. If the run has several hosts, each archive has the name of its host in its file name.
     type: str
 notes:
-  - The kernel's log can often be read by root and the group C(adm) only.
+  - The kernel's log can often be read only by root and the group C(adm).
 """
 
 EXAMPLES = r"""
 ---
-- name: Find out why nothing serves
+- name: Diagnose the deployment
   dgx_spark.speculative.deployment_diagnosis:
   register: diagnosis
 
-- name: Show it
-  dgx_spark.speculative.report:
-    lines: "{{ diagnosis.lines }}"
+- name: Print the diagnosis
+  ansible.builtin.debug:
+    msg: "{{ diagnosis.lines }}"
 
-- name: Gather what a report needs
+- name: Save the evidence for a report
   dgx_spark.speculative.deployment_diagnosis:
     fetch_to: report.tar.gz
 """
@@ -103,17 +106,17 @@ EXAMPLES = r"""
 RETURN = r"""
 verdict:
   description:
-    - V(healthy) means that the server runs and generates.
+    - V(healthy) means that the server runs and generates text.
     - V(warning) means that nothing is broken and there are notes. The server may be stopped, loading or busy.
     - V(problem) means that a known cause was found.
-    - V(unknown) means that it does not serve, or could not be asked, and no known cause was found.
+    - V(unknown) means that the server does not work or could not be queried, and that no known cause was found.
     - V(nothing_deployed) means that there is no deployment.
   returned: success
   type: str
   sample: problem
 findings:
   description:
-    - What was recognised, the root cause first.
+    - Findings, with the root cause first.
   returned: success
   type: list
   elements: dict
@@ -124,27 +127,27 @@ findings:
       type: str
     cause:
       description:
-        - What is wrong.
+        - Cause of the problem.
       type: str
     fix:
       description:
-        - What to do.
+        - Fix of the problem, as a sentence.
       type: str
     evidence:
       description:
-        - The line or the fact that shows it.
+        - Line or fact that shows the problem.
       type: str
     where:
       description:
-        - Where that was found.
+        - Name of the source that contains the evidence.
       type: str
     source:
       description:
-        - The public page, thread or file that tells of it.
+        - Public page, thread or file that describes the problem.
       type: str
     severity:
       description:
-        - V(cause), V(hint) if it is a consequence or may have to do with it, V(warning) or V(information).
+        - V(cause), V(hint) for a consequence or something possibly related, V(warning) or V(information).
       type: str
   sample:
     - id: docker_not_running
@@ -156,7 +159,7 @@ findings:
       severity: cause
 lines:
   description:
-    - The report for people, one line for the verdict and for each row.
+    - The diagnosis as text, with one line for the verdict and for each finding.
   returned: success
   type: list
   elements: str
@@ -164,14 +167,14 @@ lines:
     - problem found
 sources:
   description:
-    - What was looked at.
+    - Sources of the diagnosis.
   returned: success
   type: list
   elements: dict
   contains:
     name:
       description:
-        - What it is.
+        - Name of the source.
       type: str
     read:
       description:
@@ -179,7 +182,7 @@ sources:
       type: bool
     detail:
       description:
-        - Why it could not be read, or a note about it.
+        - Reason why it could not be read, or a note about it.
       type: str
   sample:
     - name: kernel log
@@ -187,7 +190,7 @@ sources:
       detail: "dmesg: read kernel buffer failed: Operation not permitted"
 deployment:
   description:
-    - The name of the deployment in the serving slot. Null if there is none.
+    - Name of the deployment in the serving container. Null if there is none.
   returned: success
   type: str
   sample: single_eagle3
@@ -199,21 +202,21 @@ state:
   sample: running
 container:
   description:
-    - Docker's word for the C(state) of the container. Null without one, or if Docker cannot be asked.
+    - The container, with its C(state) as Docker reports it. Null without one, or if Docker is not usable.
   returned: success
   type: dict
   sample:
     state: running
 cluster:
   description:
-    - Which of several Sparks that serve as one this is, with C(rank), C(role), C(nodes) and C(options), a fingerprint
-      of image and engine options. Null for one Spark alone.
+    - Place of this Spark in its cluster, with C(rank), C(role) and C(nodes). C(options) is a fingerprint of image and
+      engine options. Null for a single Spark.
   returned: success
   type: dict
   sample: null
 machine:
   description:
-    - What two Sparks should have in common, C(driver) and C(kernel).
+    - Versions that all Sparks of a cluster should share, C(driver) and C(kernel).
   returned: success
   type: dict
   sample:
@@ -221,7 +224,7 @@ machine:
     kernel: 6.17.0-1008-nvidia
 bundle:
   description:
-    - The archive that was written. Null if none was.
+    - Path of the archive. Null if none was written.
   returned: success
   type: str
   sample: /tmp/report.tar.gz

@@ -7,61 +7,61 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_info
-short_description: Tell what a Spark serves, whether it works, what it takes, and what its server wrote
+short_description: Gather the state of a deployment on a Spark, or the log of its server
 version_added: 0.1.0
 description:
-  - Tells in one call what is deployed, in which state the server is, how fast it is, and where memory and disk went, or
-    what the server wrote. What is not in O(gather) is not looked at, and not returned.
-  - What cannot be found out is null, and RV(not_checked) or RV(log.detail) says why. Without Docker, without a
-    deployment or with half of one there still is an answer.
+  - Gathers the deployment, the state of the server, its speed, and the use of memory and disk. It can also return the
+    server's log. A subset that is not in O(gather) is neither gathered nor returned.
+  - A value that cannot be determined is null. RV(not_checked) or RV(log.detail) then gives the reason. The module also
+    returns a result without Docker, without a deployment, or with an incomplete deployment.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
 attributes:
   check_mode:
     details:
-      - The server is asked in check mode as well; an answer costs it a second or two.
+      - The probe is sent in check mode as well. Its answer takes the server one or two seconds.
 options:
   gather:
     description:
-      - What to look at.
-      - V(status) is everything but the log. A running container proves nothing, so the server is asked for a few
-        tokens, unless O(probe=false); besides Docker, the records, the models and the memory are looked at. See
-        RV(state) and the other values.
-      - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
+      - The subsets to gather.
+      - V(status) is everything but the log. A running container does not prove that the server works, so the module
+        sends it a short probe, unless O(probe=false). It also inspects Docker, the records, the models and the memory.
+        See RV(state) and the values after it.
+      - V(log) is the end of the server's log. Only Docker and the log are inspected. See RV(log).
     type: list
     elements: str
     choices: [status, log]
     default: [status]
   log:
     description:
-      - Which lines V(log) in O(gather) returns.
+      - Selection of the lines that V(log) in O(gather) returns.
     type: dict
     suboptions:
       lines:
         description:
-          - How many lines at most.
+          - Maximum number of lines, at least 1.
         type: int
         default: 200
       raw:
         description:
-          - Whether to return the lines as they are in the file. Otherwise progress bars, overwritten lines, colours and
-            lines that say nothing are left out.
+          - Whether to return the lines unchanged. Otherwise progress bars, overwritten lines, colours and lines without
+            information are left out.
         type: bool
         default: false
       all_runs:
         description:
-          - Whether to go back beyond the last start of the server.
+          - Whether to include lines from before the last start of the server.
         type: bool
         default: false
   container:
     description:
-      - The container in which it serves.
+      - Name of the serving container.
     type: str
     default: dgx-spark-speculative
   state_directory:
     description:
-      - The directory that holds the deployments. The default is the roles', in the home of the user who runs the task.
+      - Directory of the deployments. The default of the roles is in the home of the user who runs the task.
     type: path
     default: ~/.local/share/dgx-spark-speculative
   cache_directory:
@@ -71,7 +71,7 @@ options:
     default: ~/.cache/huggingface/hub
   receipts_directory:
     description:
-      - The directory of the receipts of the models. By default C(models) below O(state_directory).
+      - Directory of the receipts of the models. The default is C(models) in O(state_directory).
     type: path
   socket:
     description:
@@ -80,34 +80,34 @@ options:
     default: /var/run/docker.sock
   probe:
     description:
-      - Whether to ask the server for a few tokens. Without that RV(state=ready) says only that C(/health) and
-        C(/v1/models) answer. While a benchmark measures it, it is never asked.
+      - Whether to send the server a probe for a few tokens. Without it, RV(state=ready) means only that C(/health) and
+        C(/v1/models) answer. No probe is sent while a benchmark measures the server.
     type: bool
     default: true
   answer_timeout:
     description:
-      - How many seconds the answer may take at most.
+      - Maximum seconds for the answer to the probe.
     type: float
     default: 40
   wait_for_ssh:
     description:
-      - Where the head of several Sparks logs in to the container. Then the task waits until it can, and looks no
-        further. Where it cannot in time, the task fails with RV(reason).
+      - SSH server of the container, through which the head of several Sparks logs in. The task waits until it accepts
+        connections, and gathers nothing else. If it does not accept them in time, the task fails with RV(reason).
     type: dict
     suboptions:
       address:
         description:
-          - The address on this host.
+          - IP address of the SSH server on this host.
         type: str
         required: true
       port:
         description:
-          - The port of the SSH server.
+          - TCP port of the SSH server.
         type: int
         required: true
       timeout:
         description:
-          - After how many seconds it is too late.
+          - Maximum seconds to wait.
         type: float
         default: 60
 author:
@@ -118,15 +118,15 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: See what serves
+- name: Gather the state of the deployment
   dgx_spark.speculative.deployment_info:
   register: status
 
-- name: Show it
+- name: Print the state
   ansible.builtin.debug:
     msg: "{{ status.lines }}"
 
-- name: Read the end of the server's log
+- name: Read the last 50 lines of the server's log
   dgx_spark.speculative.deployment_info:
     gather: [log]
     log:
@@ -137,29 +137,29 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - What the deployment does. Null if it cannot be found out.
-    - V(absent) means that there is no container, V(stopped) that it does not run, V(loading) that the server was
+    - State of the deployment. Null if it cannot be determined.
+    - V(absent) means that there is no container, V(stopped) that it does not run. V(loading) means that the server was
       started and does not listen yet.
-    - V(ready) means that it generates, V(ready_without_speculation) that it does and accepts no draft, V(busy) that no
-      token came in time, as when it serves someone else.
-    - V(trial) means that a benchmark has other engine options served for now, whether their server answers, loads or
-      has ended. RV(reason) says which, and RV(jobs) how far the benchmark is.
-    - V(unhealthy) means that it listens and cannot generate, V(dead) that it exited, V(failed) that it did and is not
-      started again.
-    - Of two Sparks that serve as one, V(waiting) means that this one waits for the other one. The worker has no port
-      to be asked at; there V(rank_runs) means that its rank runs, also while the head loads.
+    - V(ready) means that the server generates text. V(ready_without_speculation) means that it generates text, but
+      accepts no draft. V(busy) means that no token arrived in time, for example because it serves another request.
+    - V(trial) means that a benchmark runs the server with other engine options for a limited time. RV(reason) says
+      whether this server answers, loads or has ended. RV(jobs) contains the progress of the benchmark.
+    - V(unhealthy) means that the server listens, but cannot generate text. V(dead) means that it exited, V(failed) that
+      it exited and is not started again.
+    - On several Sparks, V(waiting) means that this Spark waits for another one. A worker has no port to query. It is
+      V(rank_runs) while its rank runs, even while the head loads.
   returned: with V(status) in O(gather)
   type: str
   sample: ready
 reason:
   description:
-    - One or two sentences on the state. Null if it speaks for itself.
+    - Explanation of the state in one or two sentences. Null if the state needs none.
   returned: with V(status) in O(gather)
   type: str
   sample: null
 container:
   description:
-    - The container, running or not, and C(uptime_s).
+    - The container, running or not. C(uptime_s) is the time since its start, in seconds.
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -183,47 +183,47 @@ container:
     uptime_s: 86400
 deployment:
   description:
-    - The name of the deployment.
+    - Name of the deployment.
   returned: with V(status) in O(gather)
   type: str
   sample: single_eagle3
 title:
   description:
-    - The title of its recipe.
+    - Title of its recipe.
   returned: with V(status) in O(gather)
   type: str
   sample: gpt-oss-120b with EAGLE-3
 source:
   description:
-    - Where the recipe comes from.
+    - Source of its recipe, such as the URL of the page that it follows.
   returned: with V(status) in O(gather)
   type: str
   sample: https://build.nvidia.com/spark/speculative-decoding
 deployed_at:
   description:
-    - When it was deployed.
+    - Time of the deployment, in UTC.
   returned: with V(status) in O(gather)
   type: str
   sample: "2026-10-04T09:12:44Z"
 url:
   description:
-    - Where it serves.
+    - URL of the server.
   returned: with V(status) in O(gather)
   type: str
   sample: http://127.0.0.1:8000
 companions:
   description:
-    - Docker's word for the state of the containers of the proxy (C(proxy)) and of Open WebUI (C(Open WebUI)).
-      Those that do not exist are left out.
+    - State of the containers of the proxy (C(proxy)) and of Open WebUI (C(Open WebUI)), as Docker reports it.
+      Containers that do not exist are left out.
   returned: with V(status) in O(gather)
   type: dict
   sample:
     proxy: running
 endpoint:
   description:
-    - What the proxy offers to others while it runs, as the role C(api_proxy) has written it down, or null. C(urls) are
-      addresses with their scope, C(keys) the file of each key on the Spark, C(ca) the authority's certificate on the
-      machine that has opened it.
+    - Endpoint of the API proxy while it runs, as the role C(api_proxy) recorded it. Null without one.
+    - C(urls) are its addresses, each with its scope. C(keys) are the files of the API keys on the Spark, by name. C(ca)
+      is the path of the CA certificate on the machine that ran the role.
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -235,25 +235,25 @@ endpoint:
     ca: ~/.config/dgx-spark-speculative/spark-1-ca.crt
 listens_on:
   description:
-    - The address on which it listens.
+    - Address on which the server listens.
   returned: with V(status) in O(gather)
   type: str
   sample: 127.0.0.1
 target_model:
   description:
-    - The Hub id of the target model.
+    - Target model, as its Hub id or the path of its directory.
   returned: with V(status) in O(gather)
   type: str
   sample: openai/gpt-oss-120b
 served_model:
   description:
-    - Its name in the API.
+    - Name of the target model in the API.
   returned: with V(status) in O(gather)
   type: str
   sample: gpt-oss-120b
 method:
   description:
-    - How drafts are made.
+    - Speculation method, or V(none).
   returned: with V(status) in O(gather)
   type: str
   sample: eagle3
@@ -265,44 +265,44 @@ draft_length:
   sample: 5
 context:
   description:
-    - Tokens of one conversation, prompt and answer together.
+    - Context length, in tokens of one request with its answer.
   returned: with V(status) in O(gather)
   type: int
   sample: 131072
 concurrency:
   description:
-    - Conversations that are answered at once.
+    - Number of requests served at once.
   returned: with V(status) in O(gather)
   type: int
   sample: 1
 decoding_type:
   description:
-    - The C(decoding_type) of a C(speculative_config) that the engine options bring. Null if a method makes it.
+    - The C(decoding_type) of a C(speculative_config) in the engine options of the recipe. Null if a method sets it.
   returned: with V(status) in O(gather)
   type: str
   sample: null
 longest_prompt:
   description:
-    - Tokens of the longest prompt that the engine takes, where that is less than RV(context). Null otherwise.
+    - Tokens of the longest prompt that the engine accepts, if that is less than RV(context). Null otherwise.
   returned: with V(status) in O(gather)
   type: int
   sample: null
 origins:
   description:
-    - What is not as the recipe says, with where it comes from.
+    - Values that differ from the recipe, each with its source.
   returned: with V(status) in O(gather)
   type: list
   elements: str
   sample: ["draft length 5, given with -e"]
 version:
   description:
-    - The release that answers.
+    - Release of the server, as it reports it.
   returned: with V(status) in O(gather)
   type: str
   sample: 1.3.0rc12
 models:
   description:
-    - The models of the deployment.
+    - Models of the deployment. C(bytes_on_disk) is the disk space that a model occupies.
   returned: with V(status) in O(gather)
   type: list
   elements: dict
@@ -313,7 +313,7 @@ models:
       bytes_on_disk: 65250000000
 image:
   description:
-    - The image. Null if there is none.
+    - Image of the deployment. Null if there is none.
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -322,33 +322,33 @@ image:
     digests: ["nvcr.io/nvidia/tensorrt-llm/release@sha256:4567ef"]
 acceptance_length:
   description:
-    - Tokens for each pass of the target model.
+    - Acceptance length, in tokens for each pass of the target model.
   returned: with V(status) in O(gather)
   type: float
   sample: 2.4
 tokens_per_second:
   description:
-    - The speed.
+    - Speed of one request, in tokens per second.
   returned: with V(status) in O(gather)
   type: float
   sample: 44.9
 measured:
   description:
-    - When these two were measured, V(now) by this call or V(deployed) when it was deployed. A call that gets less than
-      32 tokens does not measure. Null if both are unknown.
+    - Time at which RV(acceptance_length) and RV(tokens_per_second) were measured. V(now) is this call, V(deployed) the
+      deployment. A call that gets less than 32 tokens does not measure. Null if both values are unknown.
   returned: with V(status) in O(gather)
   type: str
   sample: now
 findings:
   description:
-    - What is wrong with the server or its answers, as noted when it was deployed and as seen now.
+    - Problems of the server or its answers, recorded at the deployment or found by this call.
   returned: with V(status) in O(gather)
   type: list
   elements: dict
   sample: []
 restarts:
   description:
-    - How often the server was started again since its container was started.
+    - Number of restarts of the server since its container was started.
   returned: with V(status) in O(gather)
   type: int
   sample: 0
@@ -360,54 +360,56 @@ memory_total:
   sample: 128521625600
 memory_available:
   description:
-    - Memory in bytes that a program could get now.
+    - Available memory, in bytes.
   returned: with V(status) in O(gather)
   type: int
   sample: 18259084288
 memory_guard:
   description:
-    - The memory guard in the container, as it says of itself. C(on), and why not; the C(lowest) level of available
-      memory since the server was started and the C(floor) that it keeps free, in bytes; whether its own pages are
-      C(locked). Null if the container says nothing of one.
+    - Memory guard in the container, as the supervisor reports it. C(on) says whether it works, and C(why) is the reason
+      if it does not.
+    - C(lowest) is the least available memory since the server was started, C(floor) the memory that it keeps free, both
+      in bytes. C(locked) says whether its own pages are locked in memory.
+    - Null if the container reports no memory guard.
   returned: with V(status) in O(gather)
   type: dict
   sample: {"on": true, "floor": 4294967296, "lowest": 15032385536, "locked": true}
 oom_daemons:
   description:
-    - Which of C(earlyoom) and C(systemd-oomd) run.
+    - Running daemons that also end programs if memory runs out. These are C(earlyoom) and C(systemd-oomd).
   returned: with V(status) in O(gather)
   type: list
   elements: str
   sample: [systemd-oomd]
 disk:
   description:
-    - Where the room went, in bytes. What is in one of these is not in another one.
+    - Use of the disks, in bytes. The sizes of images, models, files and logs do not overlap.
   returned: with V(status) in O(gather)
   type: dict
   contains:
     image_bytes:
-      description: The image that serves.
+      description: Size of the image of the deployment.
       type: int
     previous_image_bytes:
-      description: The image of RV(previous), if that is another one. Null otherwise.
+      description: Size of the image of RV(previous), if it is another image. Null otherwise.
       type: int
     unused_images:
       description:
-        - Images that this collection has pulled and that neither of the two uses, with C(reference) and C(bytes). Null
-          if Docker cannot be asked.
+        - Images that this collection pulled and that neither of the two deployments uses, with C(reference) and
+          C(bytes). Null if Docker is not usable.
       type: list
       elements: dict
     models_used_bytes:
-      description: What the models hold that the deployment and the previous one use.
+      description: Size of the models that the current or the previous deployment uses.
       type: int
     unused_models:
       description:
-        - The models that were fetched by this collection and that neither of the two uses, with C(id) and C(bytes).
+        - Models that this collection downloaded and that neither of the two deployments uses, with C(id) and C(bytes).
       type: list
       elements: dict
     unused_files:
       description:
-        - Files of models in use that are never served, such as C(original/), with C(model), C(path) and C(bytes).
+        - Unused files of models in use, such as C(original/), with C(model), C(path) and C(bytes).
       type: list
       elements: dict
     incomplete_downloads:
@@ -415,21 +417,21 @@ disk:
       type: list
       elements: dict
     logs_bytes:
-      description: The logs of servers and jobs.
+      description: Size of the logs of servers and jobs.
       type: int
     cache_free_bytes:
-      description: What is free where models are stored.
+      description: Free disk space for models.
       type: int
     docker_free_bytes:
-      description: What is free where images are stored.
+      description: Free disk space for images.
       type: int
     reclaimable_bytes:
-      description: What cleaning up with C(unused=true) would give back.
+      description: Disk space that a cleanup with C(unused=true) would free.
       type: int
 previous:
   description:
-    - What C(serve.yml -e previous=true) would bring back. Null if there is nothing that this release
-      reads. C(nodes) are its Sparks if there are several, and C(differs) says what is not as it is now.
+    - Deployment that C(serve.yml -e previous=true) would start again. Null if there is none that this release can read.
+    - C(nodes) are its Sparks if there are several. C(differs) are its values that differ from the current deployment.
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -442,21 +444,15 @@ previous:
     differs: [context 65536]
 cluster:
   description:
-    - Which half of two Sparks that serve as one this is, and what it sees of the other one. Null for one Spark alone.
+    - Place of this Spark in its cluster, and its view of the other Sparks. Null for a single Spark.
   returned: with V(status) in O(gather)
   type: dict
   contains:
     rank:
-      description: V(0) is the head, which has the API, and V(1) the worker, and so on.
+      description: Rank of this Spark. V(0) is the head, which has the API, and all others are workers.
       type: int
     role:
-      description: The same in a word, V(head) or V(worker).
-      type: str
-    head:
-      description: The inventory's name of the head. Null if this deployment was never seen to serve.
-      type: str
-    worker:
-      description: The inventory's name of the first worker. Null if this deployment was never seen to serve.
+      description: Role of this Spark, V(head) or V(worker).
       type: str
     nodes:
       description: Inventory names of all Sparks, in the order of the ranks. Empty if they were not recorded.
@@ -464,35 +460,39 @@ cluster:
       elements: str
     rails:
       description:
-        - The ways through the cable as they were set up (C(interface), C(address), C(peer_address), C(subnet), C(mtu),
-          C(speed_mbps)) and as they are now (C(up), C(address_here), C(mtu_now), C(speed_mbps_now)).
+        - Rails of this Spark as they were set up, with C(interface), C(address), C(peer_address), C(subnet), C(mtu) and
+          C(speed_mbps). Their current state is in C(up), C(address_here), C(mtu_now) and C(speed_mbps_now).
       type: list
       elements: dict
     peer:
       description:
-        - The other Spark (C(name), C(address), C(port)), and whether it C(answers) through the cable, V(open) if its
-          SSH server listens, V(refused) if it answers without one, V(silent) if it does not.
-        - C(noticed) is what the container wrote down of it, with C(reachable) and C(since).
+        - Another Spark of the cluster, with C(name), C(address) and C(port).
+        - C(answers) is its reply over the link. V(open) means that its SSH server listens, V(refused) that it answers
+          without one, V(silent) that it does not answer.
+        - C(noticed) is the last observation of it by the container, with C(reachable) and C(since).
       type: dict
     options:
-      description: A fingerprint of image and engine options, the same on both.
+      description: Fingerprint of image and engine options, the same on all Sparks of the deployment.
       type: str
     rdma:
       description:
-        - The RDMA devices that all ranks could use before the server that runs was started. Whether NCCL uses them says
-          C(nccl). Null on the worker, while nothing runs, and if NCCL is told to use TCP, which is a finding.
+        - RDMA devices that all ranks could use when the running server was started. C(nccl) says whether NCCL uses
+          them.
+        - Null on a worker, while no server runs, and if NCCL is configured for TCP, which is a finding.
       type: str
     nccl:
       description:
-        - The network that the NCCL of this Spark's rank uses, by its own log. C(name) is NCCL's word for it, C(rdma)
-          whether that is RDMA, C(devices) are its RDMA devices or interfaces, and C(missing) devices that it should use
-          and does not. Without RDMA, C(why) is the reason as far as NCCL tells it, and C(fix) what to do.
-        - Null while no rank runs, and if it is not known, as with C(NCCL_DEBUG) in C(speculative_serve_environment).
+        - Network that NCCL uses for the rank of this Spark, according to its log. C(name) is NCCL's name for it, and
+          C(rdma) says whether it is RDMA. C(devices) are its RDMA devices or interfaces.
+        - C(missing) are devices that NCCL should use and does not. Without RDMA, C(why) is the reason as far as NCCL
+          logs it, and C(fix) says what to do.
+        - Null while no rank runs, and if the network is unknown, as with C(NCCL_DEBUG) in
+          C(speculative_serve_environment).
       type: dict
   sample: null
 jobs:
   description:
-    - The pull of an image, the download of models or the benchmark, if one is under way.
+    - Running jobs, which are the pull of an image, the download of models, or a benchmark.
   returned: with V(status) in O(gather)
   type: list
   elements: dict
@@ -502,8 +502,8 @@ jobs:
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
 lease:
   description:
-    - The lease of the Spark with its user, playbook and age in seconds. Null without a lease. See
-      M(dgx_spark.speculative.lease).
+    - Lease of the Spark, with its user (C(who)), playbook (C(doing)) and age in seconds (C(for_s)). Null without a
+      lease. See M(dgx_spark.speculative.lease).
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -512,42 +512,42 @@ lease:
     for_s: 185
 not_checked:
   description:
-    - Sentences on what could not be looked at.
+    - Sentences on facts that could not be gathered.
   returned: with V(status) in O(gather)
   type: list
   elements: str
   sample: ["Docker cannot be asked: the user spark may not open /var/run/docker.sock."]
 lines:
   description:
-    - The same for a person, with V(log) the end of the log below where it is.
+    - The result as text. With V(log) alone, the path of the log and then its lines.
   returned: with V(status) or V(log) in O(gather)
   type: list
   elements: str
   sample: ["spark-1 serves openai/gpt-oss-120b with EAGLE-3, draft length 5"]
 log:
   description:
-    - What the server wrote since it was last started. A log that is not there is no failure.
+    - Output of the server since its last start. A missing log is no failure.
   returned: with V(log) in O(gather)
   type: dict
   contains:
     lines:
-      description: The lines, the oldest first.
+      description: The lines, oldest first.
       type: list
       elements: str
       sample: ["[TRT-LLM] [I] start MpiSession with 1 workers"]
     path:
       description:
-        - The log of the deployment in O(container). Where Docker cannot be asked for it, or nothing is deployed, the
-          one that was written to last. Null if none was found.
+        - Path of the log of the deployment in O(container). If Docker is not usable or nothing is deployed, it is the
+          log that was written last. Null if there is none.
       type: str
       sample: /home/spark/.local/share/dgx-spark-speculative/single_eagle3/state/server.log
     truncated:
-      description: Whether there is more than RV(log.lines).
+      description: Whether the log has more lines than RV(log.lines).
       type: bool
       sample: true
     detail:
       description:
-        - A sentence on a log that is not there, is empty, or may not be the one that is meant. Null otherwise.
+        - Sentence on a log that is missing, empty, or may belong to another deployment. Null otherwise.
       type: str
       sample: null
 """

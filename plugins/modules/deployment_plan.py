@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_plan
-short_description: Decide what each Spark of a deployment runs, and how
+short_description: Plan the containers of a deployment on one or more Sparks
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
@@ -19,12 +19,12 @@ requirements:
 extends_documentation_fragment:
   - dgx_spark.speculative._from_hosts
 options:
-  served: {type: dict, description: "Decides the values to serve, the engine options and the memory plan."}
-  fabric: {type: dict, description: "Plans how the Sparks are connected."}
-  cluster: {type: dict, description: "Compares the Sparks of a deployment; says what is left to connect and to copy."}
+  served: {type: dict, description: "Plans values, engine options and memory."}
+  fabric: {type: dict, description: "Plans the connection of the Sparks."}
+  cluster: {type: dict, description: "Compares the Sparks of a deployment, and plans their connections and copies."}
   placement: {type: dict, description: "Reports all problems that prevent a container from being created or started."}
-  node_plan: {type: dict, description: "Plans the container of a Spark, and how it is run."}
-  result: {type: dict, description: "Decides how the server is tested, what is recorded and what follows a failure."}
+  node_plan: {type: dict, description: "Plans the container of a Spark, and its lifecycle."}
+  result: {type: dict, description: "Plans the probe, the record and the reaction to a failure."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: field_info
-short_description: Measure what only a real Spark can show
+short_description: Measure values that only a real Spark has
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
@@ -25,7 +25,7 @@ options:
   controller:
     type: dict
     default: {}
-    description: "What only the controller knows, with O(phase=before_reboot)."
+    description: "Facts of the controller, with O(phase=before_reboot)."
     suboptions:
       connection: {type: str, description: "The C(ansible_connection) of this Spark."}
       machine_id: {type: str, description: "The controller's C(/etc/machine-id), or an empty string."}

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_snapshot
-short_description: Compare models on the Hugging Face Hub with the cache on a host, and check those in directories
+short_description: Compare models on the Hugging Face Hub with a host's cache, and check models in directories
 version_added: 0.1.0
 description:
-  - Tells for several models at once which files of a revision are wanted, which of them are missing in the host's
-    Hugging Face cache, how many bytes that is, and how much space is free. It downloads nothing and changes nothing.
-  - A model whose files were checked after a download has a receipt. If all its files still have the size and the time
-    noted there, the model is complete, its revision is the commit that it was resolved to then, and the Hub is not
-    asked.
+  - Determines which files of each model are wanted, and which of them are missing in the host's Hugging Face cache.
+    Returns the bytes to download and the free disk space. It downloads nothing and changes nothing.
+  - A model whose files were verified after a download has a receipt. If all files still have the recorded size and
+    time, the model is complete. Its revision is then the commit in the receipt, and the Hub is not asked.
   - All problems of all models are reported at once.
-  - Tells what a memory plan has to know of each model, from files of a few kilobytes, before anything is downloaded.
-  - Each of O(model_pair) may be on the Hub or in a directory.
-  - Runs on the host that owns the cache, with nothing but Python's standard library.
+  - Returns the facts of each model that a memory plan needs. They come from files of a few kilobytes, before any
+    download.
+  - Each model of O(model_pair) may be on the Hub or in a directory.
+  - Runs on the host that owns the cache, and needs only Python's standard library.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -27,160 +27,161 @@ extends_documentation_fragment:
 options:
   repositories:
     description:
-      - The models. There may be none.
+      - Models on the Hub. The list may be empty.
     required: true
     type: list
     elements: dict
     suboptions:
       id:
         description:
-          - The model's name on the Hub, such as V(openai/gpt-oss-120b).
+          - Name of the model on the Hub, such as V(openai/gpt-oss-120b).
         type: str
         required: true
       revision:
         description:
-          - A branch, a tag or a full commit.
+          - Branch, tag or full commit.
         type: str
         default: main
       include:
         description:
-          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. Without any, all files are wanted.
+          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. If it is empty, all files are
+            wanted.
         type: list
         elements: str
         default: []
       exclude:
         description:
-          - Shell patterns of files that are not wanted even if included.
+          - Shell patterns of files to leave out, even if O(repositories[].include) matches them.
         type: list
         elements: str
         default: []
   directories:
     description:
-      - Models that lie in directories of the host, as absolute paths. Each is to hold a whole model that a server can
-        be given, namely C(config.json), a tokenizer, and every file with weights in full length. Nobody is asked
-        about them.
-      - A server sees only the directory itself. Links that lead out of it, such as those of a snapshot in the Hugging
-        Face cache, are therefore an error. A draft of O(model_pair) and an EAGLE head need no tokenizer.
-      - Of weights only the headers are read. Hidden files and directories do not count.
+      - Models in directories of the host, as absolute paths. A directory must contain a complete model, which is
+        C(config.json), a tokenizer, and every file with weights in full length. The Hub is not asked about them.
+      - A server sees only the directory itself. A link that leads out of it is therefore an error, such as those of a
+        snapshot in the Hugging Face cache. The draft model of O(model_pair) and an EAGLE head need no tokenizer.
+      - Only the headers of the weights are read. Hidden files and directories are ignored.
     type: list
     elements: path
     default: []
   cache_directory:
     description:
-      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
+      - The C(hub) directory of the Hugging Face cache, which contains the C(models--*) directories.
     type: path
     default: ~/.cache/huggingface/hub
   model_pair:
     description:
-      - Two models, one of which is to draft for the other. Their files C(config.json) are compared. Without both models
-        nothing is compared.
+      - Target model and draft model that are to be deployed together. Their files C(config.json) are compared. Without
+        both models, nothing is compared.
     type: dict
     default: {}
     suboptions:
       target:
         description:
-          - The target model's name on the Hub or its directory.
+          - Name of the target model on the Hub, or its directory.
         type: str
       draft:
         description:
-          - The draft model's name on the Hub or its directory.
+          - Name of the draft model on the Hub, or its directory.
         type: str
       method:
         description:
-          - How it drafts.
+          - Speculation method, such as V(eagle3).
         type: str
   receipts_directory:
     description:
-      - Where the receipts of checked downloads are.
+      - Directory of the receipts of verified downloads.
     type: path
     required: true
   endpoint:
     description:
-      - Address of the Hub.
+      - URL of the Hub.
     type: str
     default: https://huggingface.co
   token:
     description:
-      - The Hub's access token, sent with every request. Without it requests are anonymous.
+      - Access token for the Hub, sent with every request. Without it, requests are anonymous.
     type: str
   missing_token:
     description:
-      - What to do when the Hub refuses an anonymous request. V(fail) is for when no token could be found, V(report) for
-        finding out by RV(token_needed) whether one has to be looked for.
+      - Reaction to an anonymous request that the Hub refuses. V(fail) fails the task. V(report) sets RV(token_needed),
+        so that the caller looks for a token only if one is needed.
     type: str
     choices: [fail, report]
     default: fail
   after_step:
     description:
-      - What was to bring all of it and has ended, in words. The task fails if something is not there nevertheless.
+      - Name of the step that has just provided all files, such as V(the download), for the message. The task then fails
+        if a model is not verified or one of O(files) is missing.
     type: str
   offline:
     description:
-      - Never ask the Hub. A model without a matching receipt is then not complete, and its RV(repositories[].source)
-        is V(none).
+      - Whether to send the Hub no request. A model without a matching receipt is then not complete, and its
+        RV(repositories[].source) is V(none).
     type: bool
     default: false
   verify:
     description:
-      - Whether nothing is called verified, so that whoever downloads or copies reads every file again. A receipt
-        vouches for files that have the size and the time that they had, and not for their bytes.
+      - Whether to treat all models as not verified, so that a download or copy reads every file again. A receipt covers
+        the size and the time of the files, and not their bytes.
     type: bool
     default: false
   follow:
     description:
-      - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
-        more than an hour is not waited for, nor is any in check mode.
+      - Whether to wait and ask again while the Hub limits requests, and to show the remaining time. The task still
+        fails if the limit lasts longer than an hour, and in check mode.
     default: false
   reference:
     description:
-      - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
-        of the Hub, which is not asked, and each model is wanted at the commit that the other host has.
-      - O(from_hosts) may name the variable with what it returned on the head, as C(reference). What the head has read
-        of the models then completes RV(model_facts), and RV(bytes) is the head's.
+      - RV(repositories) as this module returned it on another host. The cache is then compared with it, and the Hub is
+        not asked. Each model is wanted at the commit of the other host.
+      - O(from_hosts) may name the variable with the result of the head, as C(reference). RV(model_facts) is then
+        completed by the facts that the head has read, and RV(bytes) is that of the head.
     type: list
     elements: dict
   files:
     description:
-      - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
+      - Further files of the models, such as tiktoken encodings. Keys are paths, values are SHA-256 checksums.
     type: dict
     default: {}
   tiktoken_encodings:
     description:
-      - Tokenizer files of gpt-oss that are looked for in O(tiktoken_directory), as O(files) are.
+      - Tokenizer files of gpt-oss, which are checked in O(tiktoken_directory) like O(files).
     type: list
     elements: str
     choices: [o200k_base, cl100k_base]
     default: []
   tiktoken_directory:
     description:
-      - Where they are or will be.
+      - Directory of these files. It need not exist yet.
     type: str
   foreign_paths:
     description:
-      - What to do about directories that a download must write to and that belong to another user. V(refuse) is an
-        error, V(accept) is for a run that takes them over before it downloads.
+      - Reaction to directories that a download must write and that belong to another user. V(refuse) is an error.
+        V(accept) is for a run that fixes the ownership before it downloads.
     type: str
     choices: [refuse, accept]
     default: refuse
   cache:
     description:
-      - Also look at the cache itself, and use the directory that is found. RV(cache) tells which models are in it,
-        which of their files are not served, what belongs to another user and has to be written, which token files lie
-        beside it, and where the login shell's variables lead. Every deployment that ever served counts as using its
-        models.
-      - Token files are not opened. Of the login shell's variables only E(HF_HOME) and E(HF_HUB_CACHE) are returned. The
-        Hub is not asked for it, so that with O(offline=true) and without O(repositories) the cache alone is looked at.
+      - Also inspect the cache itself, and use the directory that is found. RV(cache) contains the models in the cache,
+        their unused files, and paths of other users that must be written. It also contains token files and variables of
+        the login shell. The models of every deployment that was ever verified count as used.
+      - Token files are not opened. Of the login shell's variables, only E(HF_HOME) and E(HF_HUB_CACHE) are returned.
+        The Hub is not asked for RV(cache). With O(offline=true) and an empty O(repositories), only the cache is
+        inspected.
     type: dict
     suboptions:
       from_environment:
         description:
-          - Look at the directory that E(HF_HUB_CACHE) or E(HF_HOME) of the login shell names, if one does, and not at
+          - Whether to use the directory of E(HF_HUB_CACHE) or E(HF_HOME) in the login shell, if set, instead of
             O(cache_directory).
         type: bool
         default: false
       state_directory:
         description:
-          - Where the deployments are.
+          - Directory of the deployments.
         type: path
         required: true
 author:
@@ -189,7 +190,7 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: See what is missing
+- name: Compare two models with the cache
   dgx_spark.speculative.huggingface_snapshot:
     repositories:
       - id: openai/gpt-oss-120b
@@ -199,7 +200,7 @@ EXAMPLES = r"""
     receipts_directory: ~/.local/share/dgx-spark-speculative/models
   register: result
 
-- name: Stop if the disk is too small
+- name: Check that the models fit on the disk
   ansible.builtin.assert:
     that: result.bytes_missing < result.cache_free_bytes
 """
@@ -207,42 +208,42 @@ EXAMPLES = r"""
 RETURN = r"""
 cache:
   description:
-    - What was found in the cache, and around it.
+    - Facts of the cache, and of files and variables that belong to it.
   returned: success, if O(cache) is given
   type: dict
   contains:
     directory:
       description:
-        - The cache that was looked at.
+        - Directory of the cache that was inspected.
       type: str
       sample: /home/me/.cache/huggingface/hub
     login_environment:
       description:
-        - What an interactive login shell of this user exports. V(null) for a variable that is not set.
+        - Variables that an interactive login shell of this user exports. V(null) for a variable that is not set.
       type: dict
       sample: {HF_HOME: /data/huggingface, HF_HUB_CACHE: null}
     foreign:
       description:
-        - What a run with O(repositories) must write and another user has closed to this one. Empty if receipts vouch
-          for all of them.
+        - Paths that a run with O(repositories) must write, and that another user owns and has closed to this one. Empty
+          if receipts cover all models.
       type: list
       elements: dict
       contains:
         path:
           description:
-            - The directory. It need not exist if it cannot be made either.
+            - Path of the directory. It may be missing if this user cannot create it.
           type: str
         owner:
           description:
-            - Who owns it, or something in it.
+            - Owner of the directory, or of a file in it.
           type: str
         recursive:
           description:
-            - Whether what is in it has to be taken over, too.
+            - Whether the owner of its content must change, too.
           type: bool
         command:
           description:
-            - The command with which an administrator gives it to the login user.
+            - Command with which an administrator gives it to the login user.
           type: str
       sample:
         - path: /home/me/.cache/huggingface/hub
@@ -251,7 +252,7 @@ cache:
           command: "sudo chown me: /home/me/.cache/huggingface/hub"
     token_files:
       description:
-        - The files with tokens that lie beside the cache.
+        - Paths of the token files beside the cache.
       type: list
       elements: str
       sample: [/home/me/.cache/huggingface/token]
@@ -263,32 +264,33 @@ cache:
       contains:
         id:
           description:
-            - The model's name.
+            - Name of the model.
           type: str
         directory:
           description:
-            - Its directory.
+            - Directory of the model.
           type: str
         bytes_on_disk:
           description:
-            - What removing the directory gives back.
+            - Bytes that removing the directory would free.
           type: int
         fetched_here:
           description:
-            - Whether it has a receipt of this collection.
+            - Whether the model has a receipt of this collection.
           type: bool
         in_use:
           description:
-            - Whether a deployment uses it.
+            - Whether a deployment uses the model.
           type: bool
         unused_files:
           description:
-            - What is not served, by first part of the path, with the bytes that only it needs.
+            - Files that no deployment uses, as C(path), the first part of their path, and C(bytes), the bytes that only
+              they need.
           type: list
           elements: dict
         incomplete_downloads:
           description:
-            - Incomplete downloads.
+            - Incomplete downloads, with C(path) and C(bytes).
           type: list
           elements: dict
       sample:
@@ -305,14 +307,14 @@ cache:
           incomplete_downloads: []
     lines:
       description:
-        - The same for people, as far as there is something to say.
+        - The same as text. Empty if there is nothing to report.
       type: list
       elements: str
       sample:
         - "Complete already: openai/gpt-oss-120b (65.2 GB)."
 lines:
   description:
-    - What was found in O(directories), for people.
+    - Result of the check of O(directories), as text.
   returned: success
   type: list
   elements: str
@@ -320,96 +322,95 @@ lines:
     - "Complete in a directory: /models/gpt-oss-120b (65.3 GB)."
 files_missing:
   description:
-    - Those of O(files) that are not there or have another checksum.
+    - Paths of O(files) that are missing or have another checksum.
   returned: success
   type: list
   elements: str
   sample: [/home/user/.local/share/dgx-spark-speculative/single_eagle3/tiktoken_encodings/o200k_base.tiktoken]
 repositories:
   description:
-    - The models, in the order given.
+    - The models, in the order of O(repositories).
   returned: success
   type: list
   elements: dict
   contains:
     id:
       description:
-        - The model's name.
+        - Name of the model.
       type: str
     revision:
       description:
-        - The revision that was asked for.
+        - Requested revision.
       type: str
     include:
       description:
-        - The patterns of wanted files.
+        - Patterns of wanted files.
       type: list
       elements: str
     exclude:
       description:
-        - The patterns of unwanted files.
+        - Patterns of unwanted files.
       type: list
       elements: str
     commit:
       description:
-        - The commit that the revision stands for. V(null) if not known.
+        - Commit of the revision. V(null) if it is unknown.
       type: str
     directory:
       description:
-        - The model's directory in the cache, whether it exists or not.
+        - Directory of the model in the cache, whether it exists or not.
       type: str
     snapshot:
       description:
-        - The directory in the cache that has or will have the files of the commit. V(null) if the commit is not known.
+        - Directory in the cache that has or will have the files of the commit. V(null) if the commit is unknown.
       type: str
     complete:
       description:
-        - Whether all wanted files are there with the right size.
+        - Whether all wanted files are present with the right size.
       type: bool
     verified:
       description:
-        - Whether their checksums were compared after the download, and size and time have not changed since.
+        - Whether their checksums were verified after the download, and size and time have not changed since.
       type: bool
     missing:
       description:
-        - Wanted files that are not there or have another size, with C(path) and
-          C(size).
+        - Wanted files that are missing or have another size, with C(path) and C(size) in bytes.
       type: list
       elements: dict
     files:
       description:
-        - The wanted files, with C(path), C(size) and C(blob), the name under which the cache keeps the bytes. Empty if
-          not known.
+        - Wanted files, with C(path), C(size) in bytes, and C(blob), the name of the file with the bytes in the cache.
+          Empty if they are unknown.
       type: list
       elements: dict
     bytes_total:
       description:
-        - Size of all wanted files. V(null) if not known.
+        - Size of all wanted files, in bytes. V(null) if it is unknown.
       type: int
     bytes_weights:
       description:
-        - Size of those with weights. V(null) if not known.
+        - Size of the files with weights, in bytes. V(null) if it is unknown.
       type: int
     bytes_missing:
       description:
-        - What a download has to fetch. Parts that it will continue are already subtracted. V(null) if not known.
+        - Bytes to download, without incomplete downloads that will be continued. V(null) if they are unknown.
       type: int
     bytes_on_disk:
       description:
-        - What the model's directory occupies now.
+        - Bytes that the directory of the model occupies now.
       type: int
     gated:
       description:
-        - Whether the Hub gives the model only to users who accepted its licence. V(null) if not known.
+        - Whether the Hub gives the model only to users who accepted its licence. V(null) if it is unknown.
       type: bool
     incomplete_downloads:
       description:
-        - Incomplete downloads that no missing file will continue, each with its path and size.
+        - Incomplete downloads that no missing file will continue, each with its path and size in bytes.
       type: list
       elements: dict
     source:
       description:
-        - Where the list of files is from.
+        - Source of the list of files.
       type: str
       choices: [receipt, hub, none]
   sample:
@@ -440,36 +441,36 @@ repositories:
       source: hub
 unverified:
   description:
-    - What has to be downloaded or at least checked, and nothing that changes while that is done.
+    - Models that must be downloaded or at least verified. An entry contains nothing that changes during that.
   returned: success
   type: list
   elements: dict
   contains:
     id:
       description:
-        - The model's name.
+        - Name of the model.
       type: str
     revision:
       description:
-        - The revision that was asked for.
+        - Requested revision.
       type: str
     commit:
       description:
-        - The commit that it stands for. V(null) if not known.
+        - Commit of the revision. V(null) if it is unknown.
       type: str
     verify:
       description:
-        - That its receipt is not to be trusted.
+        - Always V(true). The receipt of the model must not be used.
       returned: with O(verify=true)
       type: bool
     include:
       description:
-        - The patterns of wanted files.
+        - Patterns of wanted files.
       type: list
       elements: str
     exclude:
       description:
-        - The patterns of unwanted files.
+        - Patterns of unwanted files.
       type: list
       elements: str
   sample:
@@ -480,9 +481,9 @@ unverified:
       exclude: []
 models:
   description:
-    - For each model, where the wanted revision is or will be. The keys are the models' names, and of O(directories) as
-      they were given.
-    - A model in a directory has no C(commit), but a C(fingerprint). It is another one whenever a file came, went or was
+    - Location of the wanted revision of each model, with its size in bytes. The keys are the names of the models, and
+      for O(directories) their paths.
+    - A model in a directory has no C(commit), but a C(fingerprint), which changes if a file is added, removed or
       written.
   returned: success
   type: dict
@@ -499,11 +500,12 @@ models:
       fingerprint: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 model_facts:
   description:
-    - What a memory plan has to know of each model, from its files C(config.json), C(hf_quant_config.json) and
-      C(model.safetensors.index.json). The keys are those of RV(models). What these files do not say is V(null).
-    - C(weights_bytes) is what the index says, or the size of the files with weights where there is no index.
+    - Facts of each model for a memory plan, from its files C(config.json), C(hf_quant_config.json) and
+      C(model.safetensors.index.json). The keys are those of RV(models). A fact that is in none of these files is
+      V(null).
+    - C(weights_bytes) comes from the index. Without an index, it is the size of the files with weights.
     - C(kv_cache_dtype) is V(fp8) if C(hf_quant_config.json) asks for such a KV cache, which TensorRT-LLM follows.
-    - Those of O(directories) only, while a token is needed.
+    - While a token is needed, only the facts of O(directories) are returned.
   returned: success
   type: dict
   sample:
@@ -523,18 +525,18 @@ model_facts:
       kv_cache_dtype: null
 bytes:
   description:
-    - Size of the wanted files of all models, without those of which it is not known.
+    - Size in bytes of the wanted files of all models, without models whose size is unknown.
   returned: success
   type: int
   sample: 65682000000
 tiktoken_encodings:
   description:
-    - The SHA-256 checksums of O(tiktoken_encodings) by their paths.
+    - SHA-256 checksums of O(tiktoken_encodings), by path.
   returned: success
   type: dict
 downloads:
   description:
-    - Those of O(tiktoken_encodings) that are missing, each with C(path), C(url) and C(checksum).
+    - Missing files of O(tiktoken_encodings), each with C(path), C(url) and C(checksum).
   returned: success
   type: list
   elements: dict
@@ -552,51 +554,51 @@ verified:
   sample: false
 bytes_missing:
   description:
-    - Sum over all models, without those of which it is not known.
+    - Bytes to download for all models, without models whose size is unknown.
   returned: success
   type: int
   sample: 130946000
 incomplete_bytes:
   description:
-    - Sum of all incomplete downloads that no missing file will continue.
+    - Bytes of all incomplete downloads that no missing file will continue.
   returned: success
   type: int
   sample: 0
 cache_free_bytes:
   description:
-    - Free space where the cache is or will be.
+    - Free disk space for the cache, in bytes.
   returned: success
   type: int
   sample: 3211231232000
 cache_filesystem:
   description:
-    - Mount point of that file system.
+    - Mount point of the file system of the cache.
   returned: success
   type: str
   sample: /
 model_pair_problems:
   description:
-    - Why the draft model of O(model_pair) does not belong to the target model, one sentence each.
+    - Reasons why the draft model of O(model_pair) does not match the target model, one sentence each.
   returned: success
   type: list
   elements: str
   sample: []
 finished:
   description:
-    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(follow=true).
+    - Whether the Hub has answered. If not, which is possible only with O(follow=true), only RV(progress) is returned.
   returned: success
   type: bool
   sample: true
 progress:
   description:
-    - With RV(finished=false) what is waited for, as C(text).
+    - State of the wait as C(text), with RV(finished=false).
   returned: when the Hub limits requests
   type: dict
   sample:
     text: "the Hub limits requests: continues in 4 min"
 attempts:
   description:
-    - How often the module was called.
+    - Number of calls of the module.
   returned: with O(follow=true)
   type: int
   sample: 1
@@ -608,7 +610,7 @@ token_needed:
   sample: false
 authorized:
   description:
-    - Whether the Hub was asked with a token.
+    - Whether requests to the Hub had a token.
   returned: success
   type: bool
   sample: false

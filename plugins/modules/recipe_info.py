@@ -10,11 +10,11 @@ module: recipe_info
 short_description: Read and validate recipes
 version_added: 0.1.0
 description:
-  - A recipe is the data that says what is served and how, such as target model, draft model, method and engine options.
-  - Reads one recipe, given by the name of a shipped one or by a path, and validates it.
-  - All errors are reported at once, each with the nearest valid name. What a server of the recipe's own image would
-    refuse of its engine options is one of them, by the rules of M(dgx_spark.speculative.trtllm_config).
-  - Without O(recipe), lists the shipped recipes; so does the error if there is no such recipe.
+  - A recipe is the data of a deployment, such as target model, draft model, method and engine options.
+  - Reads one recipe, by the name of a shipped one or by a path, and validates it.
+  - All errors are reported at once, each with the nearest valid name. An engine option that a server of the recipe's
+    image would refuse is one of them, by the rules of M(dgx_spark.speculative.trtllm_config).
+  - Without O(recipe), lists the shipped recipes. The error for an unknown recipe lists them, too.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -22,7 +22,7 @@ extends_documentation_fragment:
 options:
   recipe:
     description:
-      - Name of a shipped recipe, or path of a recipe file. A relative path starts at the working directory.
+      - Name of a shipped recipe, or path of a recipe file. A relative path starts in the working directory.
       - The name of the file, without its ending, becomes the name of the deployment.
     type: str
   directory:
@@ -31,42 +31,42 @@ options:
     type: path
   speculation:
     description:
-      - Whether the recipe keeps its drafts. Without them its C(method) is C(none), and neither its draft model nor a
-        C(speculative_config) of its own is left.
-      - Its name stays, so that it takes the place of the deployment with drafts.
-      - Only with O(recipe).
+      - Whether the recipe keeps its speculation. With V(false), its C(method) is C(none), and its draft model and its
+        own C(speculative_config) are removed.
+      - Its name stays, so that it replaces the deployment with speculation.
+      - Used only with O(recipe).
     type: bool
     default: true
   overrides:
     description:
-      - What takes the place of what the recipe says, by its keys. Only with O(recipe).
+      - Values that replace those of the recipe, by its keys. Used only with O(recipe).
     type: dict
     default: {}
   inputs:
     description:
-      - Engine options that are merged over those of the recipe, and what is served in place of its image and family.
-        Fails for such an option that a server of that image would refuse. Only with O(recipe).
+      - Inputs of the role C(speculative_serve) to check together with the recipe, which is returned without them.
+        Fails if a server of the image would refuse one of these engine options. Used only with O(recipe).
     type: dict
     suboptions:
       options:
         description:
-          - The options, as in the input C(speculative_serve_options).
+          - Engine options, as in the input C(speculative_serve_options).
         type: dict
         default: {}
       image:
         description:
-          - The image. By default the recipe's.
+          - Image that replaces the recipe's. The default is the recipe's.
         type: str
         default: ""
       family:
         description:
-          - The family of releases. By default the recipe's.
+          - Release family that replaces the recipe's. The default is the recipe's.
         type: str
         default: ""
   count_hosts_of:
     description:
-      - Which hosts must be as many as the recipe needs, those of the group C(sparks) in the V(inventory), or those of
-        this V(run). Without it they are not counted.
+      - Hosts to count, which must be as many as the recipe needs. V(inventory) counts those of the group C(sparks),
+        V(run) those of this run. Without it, hosts are not counted.
     type: str
     choices: [inventory, run]
 author:
@@ -85,17 +85,17 @@ EXAMPLES = r"""
     recipe: ~/recipes/my_models.yml
   register: result
 
-- name: Read a shipped recipe without its drafts
+- name: Read a shipped recipe without speculation
   dgx_spark.speculative.recipe_info:
     recipe: single_eagle3
     speculation: false
   register: result
 
-- name: Get the shipped recipes
+- name: Read all shipped recipes
   dgx_spark.speculative.recipe_info:
   register: result
 
-- name: List them
+- name: Print them as a table
   ansible.builtin.debug:
     msg: "{{ result.lines }}"
 """
@@ -103,12 +103,12 @@ EXAMPLES = r"""
 RETURN = r"""
 recipe:
   description:
-    - The recipe with every key present, also the ones left to their default.
-    - Its C(name) is that of the file.
-    - Its C(target) and C(draft) name the models, by Hub id or by the path of the directory. Without a draft model
-      C(draft) is empty.
-    - Its C(repositories) are the models from the Hub in the form of M(dgx_spark.speculative.huggingface_snapshot), its
-      C(directories) the paths of those that are on the Spark already.
+    - The recipe with all its keys, including those with default values.
+    - C(name) is the name of the file, without its ending.
+    - C(target) and C(draft) name the models, by Hub id or by the path of the directory. Without a draft model, C(draft)
+      is empty.
+    - C(repositories) are the models from the Hub, in the form of M(dgx_spark.speculative.huggingface_snapshot).
+      C(directories) are the paths of those that are on the Spark already.
   returned: when O(recipe) is given
   type: dict
   sample:
@@ -123,20 +123,20 @@ recipe:
     kv_cache: planned
 path:
   description:
-    - The file the recipe was read from.
+    - Path of the recipe file.
   returned: when O(recipe) is given
   type: str
   sample: /home/user/recipes/my_models.yml
 recipes:
   description:
-    - All recipes of O(directory).
+    - All recipes of O(directory), each in the form of RV(recipe).
   returned: when O(recipe) is not given
   type: list
   elements: dict
   sample: []
 table:
   description:
-    - A row for each of RV(recipes), with texts for people.
+    - A row for each of RV(recipes), with texts by column.
   returned: when O(recipe) is not given
   type: list
   elements: dict

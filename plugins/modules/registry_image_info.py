@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: registry_image_info
-short_description: Ask a registry about an image without pulling it
+short_description: Look up an image in its registry without pulling it
 version_added: 0.1.0
 description:
-  - Tells whether an image is in its registry, what its digests are and how much there is to fetch.
+  - Determines whether an image exists in its registry, its digests and the size of the download.
   - Queries the registry anonymously, with an anonymous token if the registry needs one. Downloads no layer.
   - A registry on the same machine (C(localhost) or an address in 127.0.0.0/8) is asked without TLS, as Docker does.
 extends_documentation_fragment:
@@ -19,12 +19,12 @@ extends_documentation_fragment:
 options:
   image:
     description:
-      - The reference of the image. Without a registry it is looked for on Docker Hub, without a tag V(latest) is meant.
+      - Reference of the image. Without a registry, it is on Docker Hub. Without a tag, it is V(latest).
     type: str
     required: true
   platform:
     description:
-      - The platform to look at, such as V(linux/arm64). By default the one of the host.
+      - Platform of the image, such as V(linux/arm64). The default is that of the host.
     type: str
   validate_certs:
     description:
@@ -37,12 +37,12 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: Ask for the image
+- name: Look up the image
   dgx_spark.speculative.registry_image_info:
     image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
   register: registry
 
-- name: Refuse an image that does not exist
+- name: Check that the image exists
   ansible.builtin.fail:
     msg: "There is no such image. Tags like this one are {{ registry.tags | join(', ') }}."
   when: not registry.exists
@@ -54,17 +54,17 @@ exists:
   returned: success
   type: bool
 digest:
-  description: The digest to which the tag points. Null when the image does not exist.
+  description: Digest to which the tag points. Null if the image does not exist.
   returned: success
   type: str
   sample: sha256:0123abcd
 platform:
-  description: The platform that was looked at.
+  description: Platform that was looked up.
   returned: success
   type: str
   sample: linux/arm64
 platforms:
-  description: The platforms that the image is made for. Empty when it does not say.
+  description: Platforms for which the image is available. Empty if the registry does not say.
   returned: success
   type: list
   elements: str
@@ -72,22 +72,22 @@ platforms:
     - linux/amd64
     - linux/arm64
 platform_digest:
-  description: The digest of the platform's manifest. Null when the image does not exist for it.
+  description: Digest of the platform's manifest. Null if the image does not exist for it.
   returned: success
   type: str
   sample: sha256:4567ef01
 config_digest:
-  description: The digest of the image's configuration, which is the ID of the image in Docker's classic image store.
+  description: Digest of the image's configuration, which is the ID of the image in Docker's classic image store.
   returned: success
   type: str
   sample: sha256:89ab4567
 compressed_bytes:
-  description: The size of all layers as they are fetched. Null when it is not known.
+  description: Size of all compressed layers, which is the size of the download in bytes. Null if it is unknown.
   returned: success
   type: int
   sample: 17500000000
 layers:
-  description: The layers of the platform.
+  description: Layers of the platform, each with its compressed size in bytes.
   returned: success
   type: list
   elements: dict
@@ -95,7 +95,7 @@ layers:
     - digest: sha256:abcd0123
       size: 30000000
 tags:
-  description: When the image does not exist, at most five tags that are most like the one that was asked for.
+  description: If the image does not exist, at most five tags of it that are most like the requested one.
   returned: success
   type: list
   elements: str

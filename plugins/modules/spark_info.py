@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: spark_info
-short_description: Look at a DGX Spark, its user, Docker, network and records
+short_description: Gather facts of a DGX Spark, its user, Docker, network and records
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
@@ -29,20 +29,20 @@ options:
     description: "Whether V(records) returns records and containers of another format."
   docker:
     type: dict
-    description: "What V(docker) inspects besides the Engine."
+    description: "The objects that V(docker) inspects besides the Engine."
     suboptions:
       container: {type: str, description: "The name of the serving container."}
       image: {type: str, description: "The reference or ID of an image."}
       port: {type: int, description: "A TCP port."}
       address: {type: str, default: 127.0.0.1, description: "The IP address of O(docker.port)."}
       published_ports: {type: list, elements: str, default: [], description: "C(ADDRESS:PORT:CONTAINER_PORT) each."}
-      usage: {type: bool, default: false, description: "Whether to return who uses memory, ports and the GPU."}
+      usage: {type: bool, default: false, description: "Whether to return the users of memory, ports and the GPU."}
       mounts: {type: bool, default: false, description: "Whether to return the mounts of this collection's containers."}
       compare_path: {type: path, description: "A path whose file system is compared with that of Docker's images."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
   cluster:
     type: dict
-    description: "What V(cluster) inspects."
+    description: "The objects that V(cluster) inspects."
     suboptions:
       container: {type: str, required: true, description: "The name of the serving container."}
       image: {type: str, required: true, description: "The image from which the cluster image is made."}
@@ -55,14 +55,14 @@ options:
           address: {type: str, required: true, description: "The IP address, which the host may not have yet."}
           port: {type: int, required: true, description: "The TCP port."}
           input: {type: str, required: true, description: "The input that sets the port, for messages."}
-          use: {type: str, choices: [container, copies], required: true, description: "What listens there."}
+          use: {type: str, choices: [container, copies], required: true, description: "The program that listens there."}
       key: {type: path, description: "The private SSH key."}
       sent: {type: float, description: "The time of the controller in seconds since 1970, to compare the clocks."}
       proof:
         type: dict
         description: "The link to check, as in M(dgx_spark.speculative.fabric_check)."
         suboptions:
-          rails: {type: list, elements: dict, required: true, description: "The rails, or none to check nothing."}
+          rails: {type: list, elements: dict, required: true, description: "The rails. If empty, nothing is checked."}
           peer: {type: str, default: the other Spark, description: "The name of the peer in messages."}
           host: {type: str, default: "", description: "The name of this Spark in messages."}
           port: {type: int, default: 2233, description: "The TCP port of the peer to connect to, or V(0) for none."}

@@ -11,11 +11,11 @@ short_description: Render and validate TensorRT-LLM engine options
 version_added: 0.1.0
 description:
   - Engine options are the YAML that C(trtllm-serve) reads with C(--extra_llm_api_options).
-  - Renders them for a release of TensorRT-LLM, from the neutral inputs O(method), O(draft_model) and O(max_draft_len)
-    and from any engine options in O(options). RV(text) is the file, which M(ansible.builtin.copy) writes.
-  - Validates all of them without the server and without an image. What the server would refuse is an error, and all
-    errors are reported at once, each with its dotted path and the nearest valid key or value. What the server accepts
-    but is unwise on a DGX Spark is a warning.
+  - Renders them for a release of TensorRT-LLM, from O(method), O(draft_model), O(max_draft_len) and any other engine
+    options in O(options). RV(text) is the content of the file, which M(ansible.builtin.copy) can write.
+  - Validates all options without the server and without an image. An option that the server would refuse is an error.
+    All errors are reported at once, each with its dotted path and the nearest valid key or value. An option that the
+    server accepts, but that is unwise on a DGX Spark, is a warning.
   - The file has a fixed order of keys, so that the same options always give the same text.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
@@ -26,68 +26,70 @@ options:
     description:
       - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
       - An image reference is accepted too. Its tag is the release, and its digest is ignored.
-      - A release of a known release family other than the ones the rules were written for is a warning. If it is newer
-        than these, a key or a value that is not known is a warning, too, because only the image can judge it.
-      - For any other release or tag, O(family) has to say which rules hold.
-      - A tag that moves and is known, such as V(spark-single-gpu-dev), is checked by the rules of its family, with a
-        warning.
+      - The rules are written for certain releases of each release family. Any other release of a family is a warning.
+        If it is newer, an unknown key or value is also a warning, because only the image can judge it.
+      - For any other release or tag, O(family) must name the rules.
+      - A known tag that moves, such as V(spark-single-gpu-dev), is checked by the rules of its family, with a warning.
     type: str
     required: true
   family:
     description:
-      - Release family whose rules hold, where O(release) does not say, such as V(1.3), or V(auto).
-      - Between V(1.2.1) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
-        a tag that names no release is an error with V(auto), and a warning with a family.
-      - A family that O(release) contradicts is an error.
+      - Release family whose rules are used if O(release) does not determine it, such as V(1.3). With V(auto),
+        O(release) must determine it.
+      - The engine options changed between V(1.2.1) and V(1.3.0rc3). With V(auto), a release between them is an error.
+        So is an older release, and a tag that names no release. With a family, each of these is a warning.
+      - A family that contradicts O(release) is an error.
     type: str
     default: auto
   method:
     description:
-      - How to draft tokens. The release family decides how the engine options spell it.
-      - V(eagle3), for example, drafts with an EAGLE-3 head made for the target model, and V(draft_target) with a
+      - Speculation method. The release family determines its spelling in the engine options.
+      - V(eagle3), for example, drafts with an EAGLE-3 head made for the target model. V(draft_target) drafts with a
         smaller model that shares the target model's vocabulary.
-      - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then.
-      - Left out, O(options) may have a C(speculative_config) of its own, which is validated and written as it is. With
-        any O(method) it is an error. O(max_draft_len) is ignored then, and O(draft_model) is written only where the
-        section needs a draft model and names none.
+      - V(none) turns speculation off. O(draft_model) and O(max_draft_len) are then ignored.
+      - Without a method, O(options) may contain a C(speculative_config) of its own, which is validated and written
+        unchanged. O(max_draft_len) is then ignored. O(draft_model) is written only if the section needs a draft model
+        and names none.
+      - With any method, a C(speculative_config) in O(options) is an error.
     type: str
   draft_model:
     description:
       - Draft model, as a path that exists where the server runs, or as a Hub id.
-      - Needed to draft with a O(method) that has one.
+      - Required by each O(method) that uses a draft model.
     type: str
   max_draft_len:
     description:
-      - Draft length, the number of tokens drafted in each step.
-      - Needed to draft with a O(method).
+      - Draft length, in tokens drafted for each pass of the target model.
+      - Required by each O(method) except V(none).
     type: int
   target_model:
     description:
-      - Name of the target model, as a Hub id or a path. It is not written.
-      - Combinations of release, method and model that are known to be bad on a DGX Spark are warnings that name where
-        that was reported. Without it, those of particular models are not looked for.
+      - Name of the target model, as a Hub id or a path. It is not written to the file.
+      - Combinations of release, method and model that are reported as bad on a DGX Spark are warnings with the address
+        of the report. Without O(target_model), combinations of particular models are not checked.
     type: str
   revision:
     description:
-      - Commit, branch or tag of the target model on the Hub.
+      - Commit, branch or tag of the target model on the Hub, written as the engine option C(revision). Another value in
+        O(options) is an error.
     type: str
   options:
     description:
-      - Any other engine options, in TensorRT-LLM's own spelling.
-      - Values that are null are written as null. A key that must keep the server's default is left out.
+      - Other engine options, in TensorRT-LLM's own spelling.
+      - A null value is written as null. Leave out a key to keep the server's default.
     type: dict
     default: {}
   world_size:
     description:
       - Number of ranks of the deployment, which is the number of Sparks.
-      - The product of tensor, pipeline and context parallel size must equal it. With more than one rank and none of the
+      - The product of tensor, pipeline and context parallel size must equal it. With several ranks and none of the
         three in O(options), C(tensor_parallel_size) is written with this value.
-      - Some known issues are of more than one Spark only.
+      - Some known issues apply only to several Sparks.
     type: int
     default: 1
 notes:
-  - Writing an option both here and on the command line of C(trtllm-serve) is unwise, because releases differ in which
-    of the two wins.
+  - Do not set an option both here and on the command line of C(trtllm-serve). Releases differ in which of the two takes
+    precedence.
 seealso:
   - name: TensorRT-LLM documentation
     description: Reference of the engine options, as LLM arguments.
@@ -114,7 +116,7 @@ EXAMPLES = r"""
         enable_block_reuse: false
   register: engine
 
-- name: Write them
+- name: Write the engine options to a file
   ansible.builtin.copy:
     content: "{{ engine.text }}"
     dest: /srv/gpt-oss/options.yml
@@ -148,19 +150,19 @@ release:
   sample: 1.3.0rc12
 family:
   description:
-    - The release family whose rules were used, empty if the release belongs to none.
+    - The release family whose rules were used. Empty if the release belongs to none.
   returned: always
   type: str
   sample: "1.3"
 method:
   description:
-    - How it drafts. V(raw) is a C(speculative_config) in O(options), and V(none) is no draft at all.
+    - Speculation method. V(raw) is a C(speculative_config) in O(options), and V(none) is no speculation.
   returned: always
   type: str
   sample: eagle3
 known_issues:
   description:
-    - The known bad combinations of release, method, model and options. They are warnings too.
+    - Known bad combinations of release, method, model and options. They are also warnings.
   returned: success
   type: list
   elements: dict
@@ -172,12 +174,12 @@ known_issues:
       sample: eagle3-drops-tool-calls-16377
     message:
       description:
-        - What comes of it, and what to do.
+        - Consequence of the combination, and the workaround.
       type: str
       sample: with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat
     url:
       description:
-        - Where it was reported.
+        - Address of the report.
       type: str
       sample: https://github.com/NVIDIA/TensorRT-LLM/issues/16377
 options:
@@ -199,19 +201,19 @@ text:
   sample: "# Managed by Ansible ...\nmax_batch_size: 1\n"
 errors:
   description:
-    - Everything the server would refuse.
+    - All errors in the options and parameters.
   returned: failure of the validation
   type: list
   elements: dict
   contains:
     path:
       description:
-        - Where it is, as a dotted path in the engine options, or the name of a parameter.
+        - Place of the error, as a dotted path in the engine options, or the name of a parameter.
       type: str
       sample: cuda_graph_config.batch_sizes
     message:
       description:
-        - What is wrong, and what to write instead where that is known.
+        - Description of the error, and the valid value if it is known.
       type: str
       sample: excludes max_batch_size; keep one of them
 """

@@ -6,31 +6,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fenced
-short_description: Run no module that changes a Spark for a run that has lost its lease
+short_description: Stop the changes of a run that lost its lease
 version_added: 0.1.0
 description:
-  - It is the shell C(sh). For a run that has taken the lease of a Spark by M(dgx_spark.speculative.lease), it puts a
-    small program before each module that may change the Spark, whichever collection the module is of.
-  - That program runs on the Spark. It asks the lock there whether this run still has the lease. If so, it becomes the
-    module. Until that has ended, but for three minutes at most, no other run gets the lease. If not, the task fails and
-    changes nothing.
-  - So a controller that was asleep, or a network that was gone, cannot bring a change late.
-  - Tasks in check mode, tasks that are delegated, modules that only look, and runs without a lease are not affected.
-    Neither are tasks with C(async), and actions that send no module, such as M(ansible.builtin.raw).
+  - Works like the shell C(sh). If a run has acquired the lease of a Spark by M(dgx_spark.speculative.lease), a
+    small program precedes each module that may change the Spark. This holds for modules of all collections.
+  - The program runs on the Spark and checks whether the run still holds the lease. If it does, the program becomes the
+    module. No other run gets the lease until the module has ended, or for three minutes at most.
+  - If the run does not hold the lease, the task fails and changes nothing.
+  - This prevents late changes, for example after the controller was suspended or the network was interrupted.
+  - Tasks in check mode, delegated tasks, modules that only read, and runs without a lease are not affected. Tasks with
+    C(async), and actions that send no module, such as M(ansible.builtin.raw), are not affected either.
 extends_documentation_fragment:
   - shell_common
 options:
   lease_host:
     description:
-      - The host whose lease counts.
+      - Host whose lease is checked.
     type: str
     vars:
       - name: inventory_hostname
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 notes:
-  - The playbooks of this collection choose it in C(playbooks/group_vars/all.yml). A playbook of your own that takes the
-    lease sets C(ansible_shell_type=dgx_spark.speculative.fenced) as a variable of its play.
+  - The playbooks of this collection enable it in C(playbooks/group_vars/all.yml). A playbook of your own that takes the
+    lease must set C(ansible_shell_type=dgx_spark.speculative.fenced) as a variable of its play.
 """
 
 EXAMPLES = r"""
@@ -40,7 +40,7 @@ EXAMPLES = r"""
   vars:
     ansible_shell_type: dgx_spark.speculative.fenced
   tasks:
-    - name: Take the lease
+    - name: Acquire the lease
       dgx_spark.speculative.lease:
         state: held
       any_errors_fatal: true

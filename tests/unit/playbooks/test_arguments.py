@@ -23,6 +23,7 @@ FILES = sorted(
 )
 
 
+PLUGINS = sorted([*ROOT.glob("plugins/*/*.py"), *ROOT.glob("plugins/*/*.yml")])
 # Actions without a module, whose documentation leaves out suboptions.
 SPECS = {
     "deployment_plan": {name: query_spec(forms) for name, forms in QUERIES.items()},
@@ -74,16 +75,35 @@ def unknown(given: t.Any, known: dict[str, t.Any], path: str = "") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_argument_is_an_option_of_its_module(path: Path) -> None:
-    wrong = [
+def wrong_arguments(content: t.Any) -> list[str]:
+    """Return the arguments in a file of tasks or plays that are no options of their modules."""
+    return [
         f"{name}: {', '.join(found)}"
-        for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for task in tasks(content)
         for name, given in task.items()
         if str(name).startswith(PREFIX) and (ROOT / "plugins/modules" / f"{name.removeprefix(PREFIX)}.py").exists()
         if (found := unknown(given, options(name.removeprefix(PREFIX))))
     ]
-    assert wrong == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_argument_is_an_option_of_its_module(path: Path) -> None:
+    assert wrong_arguments(yaml.safe_load(path.read_text(encoding="utf-8"))) == []
+
+
+def examples(path: Path) -> t.Any:
+    """Return the tasks that the documentation of a plugin shows."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".yml":
+        return yaml.safe_load(yaml.safe_load(text)["EXAMPLES"])
+    assigned = (node for node in ast.parse(text).body if isinstance(node, ast.Assign))
+    found = [node.value for node in assigned if getattr(node.targets[0], "id", "") == "EXAMPLES"]
+    return [task for node in found for task in yaml.safe_load(ast.literal_eval(node)) or []]
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_argument_of_an_example_is_an_option_of_its_module(path: Path) -> None:
+    assert wrong_arguments(examples(path)) == []
 
 
 def test_an_argument_that_is_none_is_found() -> None:
