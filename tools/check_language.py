@@ -9,6 +9,7 @@ Phrases in other files, such as comments, are a figure of tools/house.py, which 
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import re
@@ -25,6 +26,8 @@ WRITTEN = ("*.py", "*.yml", "*.md", "*.j2", "*.sh")
 READ = ("plugins", "roles", "playbooks", "docs", "tools", "inventory", "meta", "README.md", "CONTRIBUTING.md")
 # The story prints a role or a file of tasks as a step.
 STEPS = tuple(f"ansible.builtin.{verb}_{what}" for verb in ("include", "import") for what in ("role", "tasks"))
+SPECS = ("plugins/*/*.py", "plugins/*/*.yml", "roles/*/meta/argument_specs.yml")
+DESCRIPTIONS = ("short_description", "description", "details", "notes")
 # Text whose words do not count: code, tables, headings, addresses.
 NO_SENTENCE = re.compile(
     r"```.*?```|`[^`]*`|^\|.*?$|^#.*?$|^<!--.*?-->$|<https?://\S+>|\(https?://\S+\)", re.DOTALL | re.MULTILINE
@@ -34,10 +37,11 @@ SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The data file: phrases by regular expression with what to write instead, globs of pages, and limits."""
+    """The data file: phrases with their replacement, globs of pages, words that begin no description, and limits."""
 
     phrases: t.Mapping[str, str]
     pages: t.Sequence[str]
+    beginnings: t.Sequence[str]
     limits: t.Mapping[str, int]
 
     @functools.cached_property
@@ -101,6 +105,43 @@ def sentence_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
                 yield f"{name}: {len(words)} words in one sentence: {' '.join(words[:8])} ..."
 
 
+def specs(name: str, text: str) -> t.Iterator[t.Any]:
+    """Yield the documentation of a plugin or a role."""
+    if name.endswith(".yml"):
+        yield yaml.safe_load(text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        target = getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else ""
+        # The parts of a fragment have names of their own.
+        if target in ("DOCUMENTATION", "RETURN") or (target.isupper() and "/doc_fragments/" in name):
+            yield yaml.safe_load(ast.literal_eval(t.cast("ast.Assign", node).value))
+
+
+def descriptions(value: t.Any) -> t.Iterator[str]:
+    """Yield all paragraphs of a documentation, which also has samples and defaults."""
+    if isinstance(value, list):
+        for item in value:
+            yield from descriptions(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            texts = [item] if isinstance(item, str) else item
+            if key in DESCRIPTIONS and isinstance(texts, list):
+                yield from (text for text in texts if isinstance(text, str))
+            elif key not in ("sample", "default"):
+                yield from descriptions(item)
+
+
+def description_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
+    """Yield an error for each sentence of a description that is too long or names no thing."""
+    for name in files(root, *SPECS):
+        for spec in specs(name, (root / name).read_text(encoding="utf-8")):
+            for words in (part.split() for text in descriptions(spec) for part in SENTENCE_END.split(text)):
+                if len(words) > rules.limits["sentence"]:
+                    yield f"{name}: {len(words)} words in one sentence: {' '.join(words[:8])} ..."
+                if words and words[0] in rules.beginnings:
+                    yield f"{name}: begin with a noun or a verb: {' '.join(words[:8])} ..."
+
+
 def main(root: Path = ROOT) -> int:
     """Print the errors, and return whether there are any."""
     rules = read_rules(root)
@@ -110,7 +151,7 @@ def main(root: Path = ROOT) -> int:
         for name, number, phrase in phrases(rules, root)
         if name in pages
     ]
-    errors += [*title_errors(rules, root), *sentence_errors(rules, root)]
+    errors += [*title_errors(rules, root), *sentence_errors(rules, root), *description_errors(rules, root)]
     print("\n".join(errors) if errors else "The pages, specs and titles follow the glossary.")
     return int(bool(errors))
 

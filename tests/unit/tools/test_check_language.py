@@ -15,6 +15,7 @@ from tools import check_language
 DATA = """
 phrases: {"what serves": the server, "go(es)? on": continue}
 pages: [README.md, docs/*.md]
+beginnings: [What, How]
 limits: {step: 10, task: 20, sentence: 5}
 """
 Write = t.Callable[[str, str], None]
@@ -79,3 +80,27 @@ def test_sentences_of_pages(
     write("README.md", text)
     found = errors(tmp_path, capsys)
     assert found == ([f"README.md: {words} words in one sentence: One two three four five six. ..."] if words else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Name of the thing. Seconds.", ""),
+        ("One two three four five six.", "6 words in one sentence: One two three four five six. ..."),
+        ("Seconds. How it is done.", "begin with a noun or a verb: How it is done. ..."),
+    ],
+)
+def test_sentences_of_descriptions(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, error: str
+) -> None:
+    spec = f"options:\n  one:\n    description:\n      - {text}\n    default: What is one two three four five.\n"
+    sources = {
+        "plugins/modules/one.py": f'DOCUMENTATION = r"""\n{spec}"""\nEXAMPLES = "description: What"\nNUMBER = 1\n',
+        "plugins/doc_fragments/one.py": f'class One:\n    PART = r"""\n{spec}"""\n',
+        "plugins/filter/one.yml": f"DOCUMENTATION: {{}}\n{spec}",
+        "roles/one/meta/argument_specs.yml": f"argument_specs:\n  main: {{description: [{text}]}}\n",
+    }
+    for name, content in sources.items():
+        write(name, content)
+    expected = [f"{name}: {error}" for name in sorted(sources)] if error else []
+    assert sorted(errors(tmp_path, capsys)) == expected
