@@ -40,7 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
 
 display = Display()
 
-# Of the collection, in a clone and installed.
+# Root of the collection, in a clone and if installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEAST = {
     "speculative_benchmark_max_tokens": 1,
@@ -60,7 +60,7 @@ REPORT: dict[str, dict[str, t.Any]] = {
     "json_path": {"type": "path", "required": True},
     "compare_with": {"type": "path"},
 }
-# A task asks one of them.
+# The operations, of which a task performs one.
 OPERATIONS: dict[str, dict[str, t.Any]] = {
     "plan": {"type": "dict", "options": planning.ARGUMENTS},
     "report": {
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, dict[str, t.Any]] = {
 
 
 class ActionModule(ActionBase):
-    """Plan on the controller, where the prompts are; judge there what was measured, keep it, and print it in short."""
+    """Plan the benchmark on the controller, which has the prompts, and write the report there."""
 
     _requires_connection = False
     _supports_check_mode = True
@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
 
 
 def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the plan: what is measured, and for which recipe."""
+    """Return the plan, with the points to measure and the recipe."""
     planned = points(host, given)
     path = find(given["recipe"], RECIPES, Path.cwd()) if given["recipe"] is not None else None
     recipe = load(path) if path else {}
@@ -145,7 +145,7 @@ def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Judge what was measured, keep it as a page and as JSON, and print it in short."""
+    """Judge the results, write them as a page and as JSON, and print a summary."""
     html, document = (Path.cwd() / inputs[name] for name in ("html_path", "json_path"))
     if html == document:
         raise documents.DocumentError(f"html_path and json_path are the same file, {html}; name two.")
@@ -170,7 +170,7 @@ def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> d
 
 
 def earlier_report(path: str | None, document: Path) -> documents.Report | None:
-    """Return the report to compare with, if one is wanted."""
+    """Return the report to compare with, or None."""
     if not path:
         return None
     earlier = Path.cwd() / path
@@ -184,7 +184,7 @@ def earlier_report(path: str | None, document: Path) -> documents.Report | None:
 
 
 def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
-    """Return the report of what was measured."""
+    """Return the report of the results."""
     record, plan, machine, results = (inputs[name] for name in ("record", "plan", "machine", "results"))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     try:
@@ -206,7 +206,7 @@ def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> d
 
 
 def hosts_of(variables: t.Mapping[str, t.Any]) -> set[str]:
-    """By what names the hosts and this machine may be known."""
+    """Return all names of the hosts and of this machine."""
     facts = variables.get("ansible_facts") or {}
     result = {*(variables.get(name) for name in HOST_NAMES), *(facts.get(name) for name in HOST_FACTS)}
     result |= {*(variables.get("groups") or {}).get("all", []), socket.gethostname()}
@@ -214,6 +214,7 @@ def hosts_of(variables: t.Mapping[str, t.Any]) -> set[str]:
 
 
 def users_of(variables: t.Mapping[str, t.Any]) -> set[str]:
+    """Return all names of the users."""
     facts = variables.get("ansible_facts") or {}
     result = {*(variables.get(name) for name in USER_NAMES), facts.get("user_id"), getpass.getuser()}
     return {str(name) for name in result if name}

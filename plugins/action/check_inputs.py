@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     unknown_inputs,
 )
 
-# What each playbook that changes something takes.
+# Inputs of each playbook that changes a Spark.
 OF_ALL = {"wait_minutes": "float"}
 
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
             )
 
     def _known_inputs(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
-        """Return the values of those inputs that have one by now, and not only when it is known what is served."""
+        """Return the values of the inputs that have one already. Others need the deployment, which is planned later."""
         values = {}
         for name in names:
             with contextlib.suppress(KeyError, AnsibleTemplateError):

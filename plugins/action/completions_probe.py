@@ -8,6 +8,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.foll
 
 
 class ActionModule(Following):
-    """Probe a server until it has loaded, if that is wanted."""
+    """Probe a server once, or with `follow` until it has loaded."""
 
     BY_DEFAULT = False

@@ -18,12 +18,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 
 display = Display()
 
-# Where the archive is put together on a host that is not to keep it.
+# Path of the archive on a host that must not keep it.
 ON_THE_WAY = "~/.dgx-spark-diagnosis.tar.gz"
 
 
 def bundle_path(where: str, host: str, hosts: t.Sequence[str]) -> Path:
-    """Where an archive goes: relative to where the command was given, and with several hosts one file each."""
+    """Return the path of an archive, relative to the working directory. With several hosts, each has its own file."""
     path = Path(os.environ.get("PWD", ""), Path(where).expanduser())
     return path if len(hosts) == 1 else Path(re.sub(r"([.]tar[.]gz|[.]tgz)$", "", str(path)) + f"-{host}.tar.gz")
 

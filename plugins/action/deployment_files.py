@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         require_lease(self, str(variables.get("inventory_hostname", "")))
         known, prunes = (self._task.args.get(name) for name in ("existing", "prune"))
-        # What is to be reserved cannot be seen.
+        # The known files do not show reserved disk space.
         whole = not prunes and all("content" in file for file in self._task.args.get("files") or [])
         if known and whole and desired_files(self._task.args).items() <= known.items():
             return {"changed": False, "diff": []}

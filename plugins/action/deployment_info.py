@@ -13,7 +13,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stat
 
 
 class ActionModule(ActionBase):
-    """Look on the host, and tell on the controller what was seen."""
+    """Gather the facts on the host, and render them as text on the controller."""
 
     _supports_check_mode = True
 

@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         if state == "reverted" and "failure_reason" in arguments:
             return self._revert_and_fail(arguments, task_vars or {})
         if state == "confirmed":
-            # What is confirmed is that a new connection can be had.
+            # The confirmation proves that a new connection works.
             self._close_connection()
         result = t.cast("Result", self._execute_module(MODULE, arguments, task_vars=task_vars))
         if state not in ("present", "absent") or not result.get("trial"):
@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
         return t.cast("Result", result)
 
     def _wait_until_applied(self, change: str, deadline: float, task_vars: dict[str, t.Any] | None) -> Result:
-        """How the change stands once it is in force or has ended, seen over a new connection."""
+        """Return the stage of the change, over a new connection, when it is in force or has ended."""
         while True:
             result = self._read_change(change, task_vars)
             stage = result.get("stage")

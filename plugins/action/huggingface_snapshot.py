@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.foll
 
 
 class ActionModule(Following):
-    """Look at models, beside those of the head where it has some, and wait while the Hub limits requests if wanted."""
+    """Inspect models, and compare them with those of the head. With `follow`, wait while the Hub limits requests."""
 
     BY_DEFAULT = False
 

@@ -33,7 +33,7 @@ Result = dict[str, t.Any]
 
 
 def user() -> str:
-    """Whose run it is; in a container there may be no name for it."""
+    """Return the user of the run. In a container it may have no name, but only an ID."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
     def _take(self, lease: run_state.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
         shell = getattr(self._connection._shell, "ansible_name", "")
         if shell != SHELL:
-            # Without it no module asks, and none that puts a container aside knows for which run.
+            # Without it, no module checks the lease, and a container on standby belongs to no run.
             raise AnsibleActionFail(
                 f"{lease.host}: ansible_shell_type is {shell}, but must be {SHELL} for a run that takes the lease. "
                 "Remove the variable from the inventory, or set it in your play. Nothing was changed."

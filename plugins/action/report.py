@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 
 display = Display()
 
-# What is told; a task tells one of them.
+# The kinds of reports, of which a task prints one.
 REPORTS: dict[str, dict[str, t.Any]] = {
     "lines": {"type": "list", "elements": "str"},
     "plans": {"type": "dict"},
@@ -133,7 +133,7 @@ class ActionModule(ActionBase):
     def _keep(host: str, inputs: t.Mapping[str, t.Any]) -> None:
         if not inputs["json_path"] or inputs["document"] is None:
             return
-        # What an earlier run found there is no longer known to be true.
+        # The facts of an earlier run may be outdated.
         lost = {name: {"unreachable": True} for name in inputs["unreachable"] if name != host}
         try:
             Document(Path.cwd() / inputs["json_path"]).merge({**lost, host: inputs["document"]})

@@ -10,13 +10,13 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.placement import visible_ports
 
-# What names a port, of the options about Docker.
+# Options of Docker that name a port.
 PORTS = ("port", "address", "published_ports", "socket")
 KINDS = ("available", "free")
 
 
 def memory_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
-    """How much memory there was and is, in words. What the page cache has counts as available, but is not free."""
+    """Return the memory before and now, as text. The page cache counts as available, but is not free."""
     kinds = (
         f"{kind}: {amount(before[f'memory_{kind}'])} before, {amount(now[f'memory_{kind}'])} now" for kind in KINDS
     )

@@ -13,7 +13,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
 
 SILENT = "The task failed without a word."
 ABOUT = {"gpu": GPU_CAUSES}
-# What check_gpu.py writes before its answer; what the image prints beside it is no reason.
+# Beginning of the answer of check_gpu.py. Other output of the image is no reason.
 MARK = "dgx-spark-speculative-gpu:"
 
 
@@ -26,7 +26,7 @@ def program_problem(text: str) -> str:
 
 
 def network_problem(result: t.Mapping[str, t.Any], text: str) -> str:
-    """Why a change of the network failed, whose own refusals say it all."""
+    """Return the reason why a change of the network failed, with advice unless the change itself was refused."""
     text = text.removeprefix("Task failed: ")
     if result.get("refused") or "table" in result:
         return text
@@ -37,9 +37,9 @@ def network_problem(result: t.Mapping[str, t.Any], text: str) -> str:
 
 
 def failure_message(result: t.Any, host: str = "", about: str = "") -> str:
-    """Why a task failed, in its own words; of a loop, why the first item did. The host's name in front is left out.
+    """Return the message of a failed task, or of the first failed item of a loop, without the host's name before it.
 
-    With what it was about, the cause and the remedy follow that the catalogue of known failures has.
+    With `about`, the cause and the fix of the problem catalogue follow.
     """
     if not isinstance(result, t.Mapping):
         raise AnsibleFilterError(f"failure_message needs the result of a task, not {result!r}.")

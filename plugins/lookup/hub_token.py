@@ -57,7 +57,7 @@ def in_file(environment: t.Mapping[str, str]) -> str:
         if not path.is_file():
             return ""
     except OSError:
-        # In a directory that is closed there is none for whoever runs this.
+        # The user of this run cannot read a closed directory, and so has no token there.
         return ""
     try:
         return path.read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ def imported_modules(module: str, source: str) -> t.Iterator[str]:
         if isinstance(node, ast.ImportFrom):
             name = resolve_name("." * node.level + (node.module or ""), module.rpartition(".")[0])
             if name.startswith(COLLECTION):
-                # What is imported is a name in a file, or a file of a package.
+                # An import names an object of a file, or a file of a package.
                 yield from [name] if file_of(name).exists() else [f"{name}.{alias.name}" for alias in node.names]
 
 

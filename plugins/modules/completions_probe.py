@@ -410,14 +410,14 @@ SERVING = ("ready", "ready_without_speculation")
 
 
 def seconds_of(moment: str) -> float:
-    """Unix time of a moment given as such, or as Docker gives it (ISO 8601 in UTC, with nanoseconds)."""
+    """Return the Unix time of a Unix time or of Docker's format (ISO 8601 in UTC, with nanoseconds)."""
     with contextlib.suppress(ValueError):
         return float(moment)
     return calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
 
 
 class CompletionsProbe:
-    """Looks, waits, asks and reports."""
+    """One call of the module."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -452,7 +452,7 @@ class CompletionsProbe:
         )
 
     def run(self) -> None:
-        """Do it all, once."""
+        """Wait, send the prompt, and report."""
         self.check_patterns()
         if self.params["tools"] and self.params["kind"] != "chat":
             self.module.fail_json(msg=f"tools is true, but kind is {self.params['kind']}; tools need kind chat.")
@@ -464,7 +464,7 @@ class CompletionsProbe:
             try:
                 answer, verdict = self.ask(look)
             except completions.ProbeError:
-                # It went away between the look and the question.
+                # The server became unreachable between the check and the prompt.
                 look = self.server.look()
                 if look.state == "ready":
                     look.state, look.error = "unhealthy", "The server takes no question though /health answers."
@@ -479,7 +479,7 @@ class CompletionsProbe:
         self.report(look, answer, tool_call, verdict)
 
     def check_patterns(self) -> None:
-        """Refuse a regular expression that is none before anything is asked."""
+        """Fail for an invalid regular expression before anything is sent."""
         for pattern in self.params["expect"] or []:
             problem = completions.pattern_problem(pattern)
             if problem:
@@ -522,7 +522,7 @@ class CompletionsProbe:
         measurements = {**completions.measure(answer), "request": self.asked} if answer else None
         text = look.text or verdict.error or verdict.state
         if measurements and verdict.state in SERVING:
-            # The figures are the record's to tell, and there they are told once.
+            # The summary of the run prints the figures.
             text = verdict.state.replace("_", " ")
         result: dict[str, t.Any] = {
             "changed": False,
@@ -549,7 +549,7 @@ class CompletionsProbe:
         self.module.exit_json(**result)
 
     def failure(self, look: Observation, verdict: completions.Verdict) -> str | None:
-        """Return the sentence to fail with, if the caller wants that."""
+        """Return the message of the failure, or None if `fail_on` does not apply."""
         fail_on = self.params["fail_on"]
         if verdict.state == "loading":
             if "loading" in fail_on:

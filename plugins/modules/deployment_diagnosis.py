@@ -297,7 +297,7 @@ def identity(evidence: Evidence) -> dict[str, t.Any]:
 
 
 def act(params: dict[str, t.Any], machine: Machine, check_mode: bool) -> dict[str, t.Any]:
-    """Gather, judge, and write the archive if one is wanted."""
+    """Gather the evidence, diagnose it, and write the archive if `bundle` is set."""
     cache = Path(params["cache_directory"])
     evidence = EvidenceGatherer(params, machine).gather()
     require_format(evidence.labels, evidence.record)

@@ -63,7 +63,7 @@ def written(path: Path, content: bytes, mode: str) -> None:
     try:
         with path.open("r+b" if path.is_file() else "wb") as file:
             file.write(content)
-            # Not before it is written: the blocks that are given back may be taken by another program.
+            # Only after the write, because another program may use the blocks that are freed.
             file.truncate()
             os.fchmod(file.fileno(), int(mode, 8))
             file.flush()
@@ -127,7 +127,7 @@ class DeploymentFiles:
         else:
             self.have_files(self.directory)
         if params["prune"]:
-            # What was to be done is done, and the next one removes what is left.
+            # The task itself is complete, and the next call removes the rest.
             try:
                 self.prune()
             except OSError as error:
@@ -185,7 +185,7 @@ class DeploymentFiles:
         return {name: content for name, content in result.items() if isinstance(content, str)}
 
     def prune(self) -> None:
-        # Reserved for the record of what served before, and there was none.
+        # This file was reserved for the record of a previous deployment, but there was none.
         if not self.module.check_mode:
             draft_of(self.directory.parent / records.PREVIOUS).unlink(missing_ok=True)
         for path in records.unused_files(self.directory.parent, [Path(path) for path in self.module.params["mounted"]]):

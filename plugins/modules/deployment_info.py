@@ -61,7 +61,8 @@ options:
     default: dgx-spark-speculative
   state_directory:
     description:
-      - Directory of the deployments. The default of the roles is in the home of the user who runs the task.
+      - Directory of the deployments. The default is that of the roles, in the home of the user who runs
+        the task.
     type: path
     default: ~/.local/share/dgx-spark-speculative
   cache_directory:

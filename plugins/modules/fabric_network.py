@@ -75,7 +75,7 @@ def require_entries(document: Document) -> None:
 
 
 class Change:
-    """What the module is asked to do.
+    """One call of the module.
 
     A result has `trial` (whether a change is tried that must be confirmed), `change` (its ID) and `stage`: starting,
     applying, waiting, undoing, confirmed, undone or failed, or empty if there was none since the host started.

@@ -55,12 +55,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 
 
 def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
-    """Return the records that are there and do not say what they use: without them everything would look unused."""
+    """Return the records that cannot be read or name no models. Without their models, everything would seem unused."""
     directory = deployment_directory(state, labels)
     if directory:
         paths = [directory / "record.json"]
     else:
-        # Without a container, a user may want to serve any of them again.
+        # Without a container, a user may start any deployment again.
         names = sorted({entry.name for entry in state.iterdir()}.difference(NOT_DEPLOYMENTS)) if state.is_dir() else []
         paths = [path for name in names if is_there(path := state / name / "record.json")]
     paths += [before] if is_there(before := state / PREVIOUS) else []
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def remove(module: AnsibleModule, prune: Prune, wanted: t.Callable[[], list[Removal]]) -> t.NoReturn:
-    """Remove what is wanted and free, and end the module."""
+    """Remove the planned paths that are not in use, and end the module."""
     try:
         removed = [removal for removal in wanted() if prune.is_free(removal)]
         changed = any(removal.kind != "named" or prune.holds(removal.id) for removal in removed)

@@ -165,9 +165,9 @@ options:
     default: refuse
   cache:
     description:
-      - Also inspect the cache itself, and use the directory that is found. RV(cache) contains the models in the cache,
-        their unused files, and paths of other users that must be written. It also contains token files and variables of
-        the login shell. The models of every deployment that was ever verified count as used.
+      - Settings to inspect the cache itself, too. The directory that is found is then used. RV(cache) contains the
+        models in the cache, their unused files, and paths of other users that must be written. It also contains token
+        files and variables of the login shell. The models of every deployment that was ever verified count as used.
       - Token files are not opened. Of the login shell's variables, only E(HF_HOME) and E(HF_HUB_CACHE) are returned.
         The Hub is not asked for RV(cache). With O(offline=true) and an empty O(repositories), only the cache is
         inspected.
@@ -659,19 +659,19 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
-# How long a look that follows waits at a time, and what is no longer waited for.
+# Seconds of one wait with `follow`, and the longest limit for which it waits.
 PATIENCE_S = 15.0
 LONGEST_S = 3600.0
 
 
 class SnapshotSurvey:
-    """The module's parameters and the one thing it does."""
+    """One call of the module."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         params = module.params
         self.wanted = [ModelSpec.of(item) for item in params["repositories"]]
-        # They need no network, and so come first.
+        # These come first, because they need no network.
         self.directories, errors = look_at(params["directories"], params["model_pair"].get("draft") or "")
         self.refuse(errors)
         self.found: dict[str, t.Any] = {}
@@ -691,13 +691,13 @@ class SnapshotSurvey:
             self.hub = other
 
     def refuse(self, errors: list[str]) -> None:
-        """Fail with all of them, if there is one."""
+        """Fail with all errors, if there are any."""
         if errors:
             text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)
             self.module.fail_json(msg=text, errors=errors)
 
     def in_directories(self) -> dict[str, dict[str, t.Any]]:
-        """Where the models in directories are, and what identifies them."""
+        """Return path, size and fingerprint of the models in directories."""
         return {
             name: {
                 "commit": None,
@@ -786,7 +786,7 @@ class SnapshotSurvey:
         }
 
     def wait(self) -> dict[str, t.Any] | None:
-        """Where the Hub limits requests: wait a while, and say for how long yet."""
+        """Wait for some seconds if the Hub limits requests, and return the remaining time. None without a limit."""
         seconds = self.hub.limited_s if self.hub else None
         if seconds is None or seconds > LONGEST_S or not self.module.params["follow"] or self.module.check_mode:
             return None
@@ -811,7 +811,7 @@ def main() -> None:
             **following(by_default=False),
             "reference": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
-            # These are the action's, which makes other options of them.
+            # The action translates these into other options.
             "tiktoken_encodings": {
                 "type": "list",
                 "elements": "str",

@@ -119,7 +119,7 @@ PAIR = {
 
 
 def login() -> dict[str, t.Any]:
-    """Who logs in, as ansible.builtin.setup words it."""
+    """Return the login user, with the keys of ansible.builtin.setup."""
     user = pwd.getpwuid(os.getuid())
     return {
         "user_id": user.pw_name,
@@ -157,7 +157,7 @@ def look(
 
 
 def unseen(docker: t.Mapping[str, t.Any]) -> str:
-    """Why it cannot be told what is in the slot; empty if it can, or there is no Docker that has something in it."""
+    """Return the reason why the serving container is unknown. Empty if it is known, or without a usable Docker."""
     if docker.get("state") != "denied":
         return ""
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
@@ -180,7 +180,7 @@ def main() -> None:
             "any_format": {"type": "bool", "default": False},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "cluster": {"type": "dict", "options": PAIR},
-            # For the action, which tells what has changed.
+            # For the action, which reports the difference.
             "memory_before": {"type": "dict"},
         },
         supports_check_mode=True,
