@@ -191,7 +191,7 @@ def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
         return analyse(results, documents.context(record, plan, machine, results, today))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}" if type(error).__module__ == "builtins" else str(error)
-        raise documents.DocumentError(f"What the benchmark has measured cannot be judged: {reason}") from None
+        raise documents.DocumentError(f"The results of the benchmark cannot be evaluated: {reason}") from None
 
 
 def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -82,8 +82,8 @@ class ActionModule(ActionBase):
             )
         if user != ROOT:
             raise AnsibleActionFail(
-                f"What needs sudo would be done as {user} (--become-user, or ansible_become_user in the inventory), "
-                "which may not do it. Leave that out: the roles become root where they need it."
+                f"Tasks that need root would run as {user} (--become-user, or ansible_become_user in the inventory) "
+                "and fail. Remove it: the roles become root where they need it."
             )
 
     def _known_inputs(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:

@@ -60,4 +60,4 @@ class ActionModule(ActionBase):
         except KeyError as error:
             raise AnsibleActionFail(host_vars.missing_facts_message(f"{query}.{name}", form.source, error)) from None
         except (TypeError, ValueError, OverflowError) as error:
-            raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
+            raise AnsibleActionFail(f"The plan for the Sparks failed: {error}.") from None

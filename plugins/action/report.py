@@ -189,7 +189,9 @@ class ActionModule(ActionBase):
         """Show small secret files of the host on the screen, and nowhere else."""
         # Without it, what the connection brings is shown at a higher verbosity, and that goes to the log as well.
         if not self._task.no_log:
-            raise AnsibleActionFail("What is revealed is for the screen only; set 'no_log: true' on the task.")
+            raise AnsibleActionFail(
+                "reveal shows secrets on the screen only, but no_log is not set. Set 'no_log: true' on the task."
+            )
         if self._task.check_mode:
             return {"changed": False, "revealed": []}
         lines = []

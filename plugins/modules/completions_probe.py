@@ -467,7 +467,7 @@ class CompletionsProbe:
                 # The server became unreachable between the check and the prompt.
                 look = self.server.look()
                 if look.state == "ready":
-                    look.state, look.error = "unhealthy", "The server takes no question though /health answers."
+                    look.state, look.error = "unhealthy", "The server accepts no prompt, although /health answers."
                 verdict = completions.Verdict(look.state, [], look.error)
             if self.params["tools"] and verdict.state in SERVING:
                 tool_call, findings = completions.try_tool_call(

@@ -131,7 +131,9 @@ class DeploymentFiles:
             try:
                 self.prune()
             except OSError as error:
-                self.module.warn(f"What nothing needs any more stays: {error.strerror} ({error.filename}).")
+                self.module.warn(
+                    f"Could not remove unused files: {error.strerror} ({error.filename}). The next run tries again."
+                )
         return {"changed": self.changed, "diff": self.diff, "inodes": inodes(self.directory)}
 
     def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:

@@ -605,7 +605,7 @@ def main() -> None:
     if "log" in params["gather"]:
         wanted = params["log"]
         if wanted["lines"] < 1:
-            module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
+            module.fail_json(msg=f"log.lines is {wanted['lines']}, but must be 1 or more.")
         where = Path(params["state_directory"]), params["socket"], params["container"]
         result["log"] = last_log_lines(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
     module.exit_json(changed=False, **result)

@@ -114,14 +114,14 @@ def main() -> None:
     deployment = deployment_directory(state, labels)
     if deployment and current(state, labels) is None:
         module.fail_json(
-            msg=f"Which models are in use is not known, since the deployment {deployment.name} in the container has "
-            "not been seen to serve with its present configuration: deploy it again, or remove it first, then run again"
+            msg=f"The models in use are unknown, because the deployment {deployment.name} in the container was not "
+            "verified with its present configuration. Deploy it again or remove it, then run again."
         )
     unreadable = unreadable_records(state, labels)
     if unreadable:
         module.fail_json(
-            msg=f"Which models are in use is not known, since {' and '.join(map(str, unreadable))} cannot be read or "
-            "names no model: deploy again, or remove the file if nothing is to be kept for it, then run again"
+            msg=f"The models in use are unknown, because {' and '.join(map(str, unreadable))} cannot be read or names "
+            "no model. Deploy again, or remove the file if you do not need its deployment, then run again."
         )
     remove(module, prune, lambda: removals(cached_models(cache, receipts, models_in_use(state, labels))))
 

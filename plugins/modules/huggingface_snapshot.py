@@ -733,8 +733,8 @@ class SnapshotSurvey:
                     result.errors.append(str(error))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.module.fail_json(
-                msg=f"What answers at {self.module.params['endpoint']} does not speak as the Hub does ({error!r}); "
-                "check huggingface_cache_endpoint and the way to it.",
+                msg=f"{self.module.params['endpoint']} does not answer like the Hub ({error!r}). Check "
+                "huggingface_cache_endpoint and the network.",
             )
         return result, facts, problems
 

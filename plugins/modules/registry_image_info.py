@@ -148,8 +148,8 @@ def main() -> None:
         module.fail_json(msg=str(e))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
         module.fail_json(
-            msg=f"What answers for {module.params['image']} does not speak as a registry does ({e!r}); "
-            "check the image's name and the way to its registry.",
+            msg=f"The server of {module.params['image']} does not answer like a registry ({e!r}). Check the image's "
+            "name and the network.",
         )
 
 

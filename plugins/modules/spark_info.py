@@ -163,7 +163,7 @@ def unseen(docker: t.Mapping[str, t.Any]) -> str:
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
 
     fix = cause_of(docker["detail"], ("docker_denied",)).fix
-    return f"Whether there is a server cannot be seen: {docker['detail']} {fix}"
+    return f"Cannot inspect the serving container: {docker['detail']} {fix}"
 
 
 def main() -> None:
@@ -187,7 +187,7 @@ def main() -> None:
     )
     args = set(module.params["gather"])
     if "cluster" in args and module.params["cluster"] is None:
-        module.fail_json(msg="To gather 'cluster', the option cluster has to say what to look at.")
+        module.fail_json(msg="gather has cluster, but the option cluster is missing. Set it, too.")
     try:
         docker = DockerInspector(module.params["docker"], Machine())
     except ValueError as error:

@@ -187,7 +187,7 @@ def main() -> None:
     )
     name, directory = module.params["name"], module.params["directory"]
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
-        module.fail_json(msg=f"The name of a job is made of letters, digits, '_', '-' and '.', which {name!r} is not.")
+        module.fail_json(msg=f"The job's name is {name!r}, but may contain only letters, digits, '_', '-' and '.'.")
     try:
         answer = WatchedJob(module).act()
     except WatchedJobError as e:

@@ -137,7 +137,7 @@ def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(tmp_pa
         f"html_path and json_path are the same file, {tmp_path}/new/report.html; name two.",
         f"The report {tmp_path}/file/report.json cannot be written (File exists); choose another path.",
         "have schema 7",
-        "What the benchmark has measured cannot be judged: KeyError: 'draft_length'",
+        "The results of the benchmark cannot be evaluated: KeyError: 'draft_length'",
     ):
         assert sentence in printed
     assert "ignored=7" in printed

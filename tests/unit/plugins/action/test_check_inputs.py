@@ -86,7 +86,7 @@ def test_several_sparks_take_each_step_together(
 
 @pytest.mark.parametrize("arguments", [["--become-user", "other"], ["-e", "ansible_become_user=other"]])
 def test_somebody_else_than_root(tmp_path: Path, arguments: list[str]) -> None:
-    assert "What needs sudo would be done as other (--become-user, or ansible_become_user" in refused(
+    assert "Tasks that need root would run as other (--become-user, or ansible_become_user" in refused(
         tmp_path, *arguments
     )
     assert "All tasks would run as other" in refused(tmp_path, *arguments, "-b")

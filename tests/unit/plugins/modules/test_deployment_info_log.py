@@ -117,4 +117,4 @@ def test_a_directory_is_no_log(state: Path, read: Read) -> None:
 
 
 def test_too_few_lines(read: Read) -> None:
-    assert read(lines=0)["msg"] == "lines is 0, but at least 1 line has to be asked for."
+    assert read(lines=0)["msg"] == "log.lines is 0, but must be 1 or more."

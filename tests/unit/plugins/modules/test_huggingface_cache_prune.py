@@ -95,8 +95,8 @@ def test_a_container_that_was_never_seen_to_serve(host: Path) -> None:
     result = run(host, labels={**LABELS, "dgx_spark.speculative.configuration": "new"})
     assert result["failed"]
     assert result["msg"] == (
-        "Which models are in use is not known, since the deployment one in the container has not been seen to serve "
-        "with its present configuration: deploy it again, or remove it first, then run again"
+        "The models in use are unknown, because the deployment one in the container was not verified with its present "
+        "configuration. Deploy it again or remove it, then run again."
     )
     assert tree(host) == before
 
@@ -133,7 +133,7 @@ def test_without_a_container_every_record_has_to_be_readable(host: Path, text: s
     before = tree(host)
     result = run(host, labels={})
     assert result["failed"]
-    assert result["msg"].startswith("Which models are in use is not known, ")
+    assert result["msg"].startswith("The models in use are unknown, ")
     assert f"{path} cannot be read or names no model" in result["msg"]
     assert tree(host) == before
 

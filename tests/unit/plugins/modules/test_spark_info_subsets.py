@@ -146,7 +146,7 @@ def test_a_slot_that_docker_does_not_show_is_not_empty(monkeypatch: pytest.Monke
     if dry:
         assert found["docker"]["slot"] is None
     else:
-        assert found["msg"].startswith("Whether there is a server cannot be seen: ")
+        assert found["msg"].startswith("Cannot inspect the serving container: ")
         assert "may not open /s." in found["msg"]
 
 

@@ -325,7 +325,7 @@ def test_check_mode_starts_nothing(call: Caller, tmp_path: Path) -> None:
 def test_the_name_is_a_file_name(call: Caller, name: str) -> None:
     result = call(name=name, program="")
     assert result["failed"]
-    assert result["msg"] == (f"The name of a job is made of letters, digits, '_', '-' and '.', which {name!r} is not.")
+    assert result["msg"] == f"The job's name is {name!r}, but may contain only letters, digits, '_', '-' and '.'."
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
