@@ -19,14 +19,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 
 display = Display()
 
-# For so long a run takes for granted what it was told last.
+# How long a run relies on the last answer.
 ACTS_S = 15.0
 
 
 def require_lease(action: ActionBase, host: str, asks: bool = False) -> None:
-    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on.
+    """Fail if the run has lost the lease of one of its Sparks. A run without a lease may continue.
 
-    What was confirmed a moment ago is so still, unless the Spark is to be asked in any case.
+    A recent confirmation still holds, unless `asks` requires a question to the Spark.
     """
     for why in run_state.losses():
         raise AnsibleActionFail(why)
@@ -35,7 +35,7 @@ def require_lease(action: ActionBase, host: str, asks: bool = False) -> None:
     if known is None or (not asks and run_state.now() - known["sent"] <= ACTS_S):
         return
     kept = bool(known.get("kept"))
-    # Somebody has killed it. One that ends again before it has renewed anything cannot work here.
+    # The renewer was killed. One that ends again before its first renewal cannot work here.
     replaced = not renewer.is_at_work(known["renewer"]) and (kept or not known.get("again"))
     # The renewer's turn comes ten seconds after the lease was taken.
     alone = not kept and not replaced and run_state.now() - known["taken"] > ACTS_S

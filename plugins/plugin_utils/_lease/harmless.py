@@ -34,7 +34,7 @@ BUILTIN = {
 HARMLESS: dict[str, str] = {
     **{f"dgx_spark.speculative.{name}": why for name, why in OWN.items()},
     **{f"ansible.builtin.{name}": why for name, why in BUILTIN.items()},
-    # What a play with gather_facts begins with.
+    # The first task of a play with gather_facts.
     "gather_facts": BUILTIN["gather_facts"],
     "community.docker.docker_host_info": "looks",
 }

@@ -4,10 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What renews a lease as long as ansible-playbook runs, whatever its tasks do, and gives it back when that ends.
+"""Renew a lease while ansible-playbook runs, and release it at the end.
 
-It is a fork of the action that took the lease, so it has its connection, and renews over what that keeps open. It ends
-with ansible-playbook, however that does.
+The renewer is a fork of the action that acquired the lease. It uses the connection of that action, and ends with
+ansible-playbook.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Ask = t.Callable[[str], t.Union[Said, None]]
 
 
 class Stat(t.NamedTuple):
-    """What /proc says of a process: its state as a letter, and its start in ticks since boot."""
+    """Facts of a process from /proc: its state as a letter, and its start in ticks since boot."""
 
     state: str
     start: int
 
 
 def stat(pid: int) -> Stat | None:
-    """Nothing where there is no such process, or no /proc."""
+    """Return the facts of a process; None without such a process or without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -51,7 +51,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def is_at_work(pid: int) -> bool:
-    """Whether there is such a process that has not ended."""
+    """Return whether the process exists and has not ended."""
     result = stat(pid)
     if result is not None:
         return result.state not in "ZX"
@@ -88,10 +88,10 @@ class Renewer:
         self._nap(RENEW_S)
         while self._run.is_alive():
             sent = now()
-            # A run that was stopped does nothing that somebody else would have to wait for.
+            # A stopped run changes nothing, so no other run has to wait for it.
             answer = None if self._run.is_stopped() else self._ask("renew")
             if answer and answer["state"] == "held":
-                # What it is written to goes with the run.
+                # The directory of the run may be removed already.
                 with contextlib.suppress(OSError):
                     self._lease.record_renewal(sent, kept=True)
             elif answer:
@@ -107,18 +107,18 @@ class Renewer:
 
 
 class Silence:
-    """Takes the place of the queue to the screen, which has ended with the task."""
+    """Replace the queue to the screen, which has ended with the task."""
 
     def send_display(self, *_arguments: t.Any, **_more: t.Any) -> None:
         """Say nothing."""
 
 
 class Late(BaseException):
-    """No answer in time. Nothing on the way takes it for an error of its own."""
+    """No answer in time. As a BaseException it passes all handlers of errors."""
 
 
 def _limited(ask: Ask) -> Ask:
-    """Ask, and give up after a while."""
+    """Return the same question with a time limit."""
 
     def give_up(*_signal: t.Any) -> t.NoReturn:
         raise Late
@@ -129,10 +129,10 @@ def _limited(ask: Ask) -> Ask:
         try:
             return ask(do)
         except Late:
-            # What asks must not stay behind: it is all there is in this process group but this.
+            # End the connection: beside this process it is all that the process group has.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
-            # What asks next would not end by it either.
+            # The next connection would inherit the ignored signal.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             return None
         finally:
@@ -143,7 +143,7 @@ def _limited(ask: Ask) -> Ask:
 
 def start(lease: Lease, ask: Ask) -> int:
     """Renew the lease from now on, in a process that outlives the task, and return its number. For an action."""
-    # A task goes on whose ansible-playbook was killed, and has another parent then.
+    # A task outlives a killed ansible-playbook, and then has another parent.
     parent = multiprocessing.parent_process()
     run = Run(parent.pid if parent and parent.pid else os.getppid())
     told, telling = os.pipe()

@@ -4,9 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the processes of a run know of its leases, and how they ask a Spark for them.
+"""Store the leases of a run for its processes, and ask a Spark for a lease.
 
-Each task and each renewer of a lease is a process of its own: what they share is a directory of the run.
+Each task and each lease renewer is a process of its own. They share a directory of the run.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ CLIENT = "# dgx_spark.speculative, module_utils/_spark/lock.py: does this run st
     Path(lock.__file__).read_text(encoding="utf-8")
 )
 
-# Silence, or a refusal to be asked, says nothing of who has it.
+# Neither state tells the holder of the lease.
 UNKNOWN = ("silent", "denied")
 
 Said = dict[str, t.Any]
 
 
 def now() -> float:
-    """Seconds, this machine's sleep included."""
+    """Return seconds since boot, including sleep."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -73,14 +73,11 @@ def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
 
 
 def reply(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
-    """Return the same, and why the lock does not tell, in its own `words`.
-
-    Return None if the Spark gives no answer at all.
-    """
+    """Return the answer of the lock, or its reason in `words` if it gives none; None if the Spark does not answer."""
     question = json.dumps({"do": do, "run": run_name(), **more})
     command = f"{shlex.quote(python)} -c {shlex.quote(CLIENT)} {shlex.quote(question)}"
     try:
-        # As the login user, whoever the task becomes.
+        # As the login user, also for a task with become.
         done = action._low_level_execute_command(command, sudoable=False)
         answer = json.loads(done["stdout"].strip().splitlines()[-1]) if done["rc"] == 0 else None
     except (AnsibleError, OSError, ValueError, IndexError):
@@ -89,7 +86,7 @@ def reply(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | Non
 
 
 class Lease:
-    """That of one host, as this run has it."""
+    """The lease of one host, as recorded by this run."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -97,7 +94,7 @@ class Lease:
         self._refused = directory() / f"{host}.refused"
 
     def read(self) -> Said | None:
-        """When it was confirmed, by which renewer, and the Spark's Python; nothing if the run has none."""
+        """Return the time of the last confirmation, the renewer and the Spark's Python; None without a lease."""
         return _read(self._file)
 
     def record_renewal(self, sent: float, **more: t.Any) -> None:
@@ -110,7 +107,7 @@ class Lease:
         self._refused.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Have it no more, and nobody who renews it."""
+        """Remove the lease and end its renewer."""
         renewer = (self.read() or {}).get("renewer")
         if renewer:
             with contextlib.suppress(OSError):
@@ -121,11 +118,11 @@ class Lease:
         _write(self._refused, json.dumps({"why": why, "python": python}))
 
     def refused(self) -> Said | None:
-        """Why it was not had, and with which Python it is asked for."""
+        """Return why the lease was refused, and the Python that asks for it."""
         return _read(self._refused)
 
     def record_loss(self, answer: Said) -> str:
-        """Somebody else has it: remembered for all hosts of the run, and said."""
+        """Record for all hosts of the run that the lease is lost, and return why."""
         holder = answer.get("holder")
         why = loss_message(self.host, describe_holder(holder) if holder else "")
         with contextlib.suppress(OSError):
@@ -134,7 +131,7 @@ class Lease:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: others read meanwhile."""
+    """Write a file in one step, because other processes read it meanwhile."""
     draft = path.with_name(f"{os.getpid()}.draft")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
@@ -148,18 +145,18 @@ def _read(path: Path) -> Said | None:
 
 
 def refusals() -> list[str]:
-    """Why the run does not have all its Sparks."""
+    """Return why the run lacks the lease of some of its Sparks."""
     result = [_read(path) for path in sorted(directory().glob("*.refused"))]
     return [one["why"] for one in result if one]
 
 
 def losses() -> list[str]:
-    """Why the run must not change anything any more."""
+    """Return why the run must not change anything any more."""
     return [path.read_text(encoding="utf-8") for path in sorted(directory().glob("*.lost"))]
 
 
 def deadline(seconds: float) -> float:
-    """Until when a run waits that has begun to wait on any of its hosts."""
+    """Return the end of the wait, which is the same for all hosts of the run."""
     path = directory() / "until"
     if not path.exists():
         _write(path, str(now() + seconds))
@@ -167,7 +164,7 @@ def deadline(seconds: float) -> float:
 
 
 def loss_message(host: str, words: str) -> str:
-    """Why a run that had the lease goes on no more; the words are those of the run that has it now."""
+    """Return why a run that has lost its lease stops; the words describe the run that holds it now."""
     if words:
         return (
             f"{host}: another run took over ({words}). This run stops: it changes nothing more and does not roll "

@@ -26,7 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count, join_words
 
-# Where it is missing, `fabric.plan` says so before anything of it is used.
+# If it is missing, `fabric.plan` reports that before its first use.
 with contextlib.suppress(ImportError):
     import netaddr
 
@@ -94,7 +94,7 @@ def free_networks(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> t.It
 
 
 def _defaults(subnets: Subnets, many: int) -> list[Target]:
-    """Addresses for so many Sparks in each subnet."""
+    """Return the addresses of the Sparks in each subnet."""
     return [
         tuple(netaddr.IPNetwork(f"{subnet[FIRST_HOST + rank]}/{subnet.prefixlen}") for rank in range(many))
         for subnet in subnets
@@ -102,7 +102,7 @@ def _defaults(subnets: Subnets, many: int) -> list[Target]:
 
 
 def foreign_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str, str]:
-    """Who else has an address on the wire, in words of who heard it first, by address; the Sparks themselves may."""
+    """Return the addresses of other hosts on the link, each with a sentence that names the Spark that saw it first."""
     own = {interface["mac"] for spark in sparks for interface in spark.interfaces}
     result: dict[str, str] = {}
     for rank, spark in enumerate(sparks):
@@ -114,7 +114,7 @@ def foreign_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> 
 
 
 def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings: list[str]) -> list[Target]:
-    """Return the first networks that are free, on the wire, too; those that it is not asked for are not known to be."""
+    """Return the first networks that are free, also on the link. Only queried networks are known to be free there."""
     both = joined_names(sparks)
     others = foreign_addresses(sparks, rails)
     for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS):
@@ -142,7 +142,7 @@ def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings
 def refuse_foreign_addresses(
     sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]
 ) -> list[str]:
-    """Addresses that others on the wire have, one sentence each."""
+    """Return a sentence for each planned address that another host on the link has."""
     planned = {str(address.ip) for target in targets for address in target}
     return [
         f"{words}, another host on the same switch. Give other addresses in spark_network_addresses."
@@ -152,7 +152,7 @@ def refuse_foreign_addresses(
 
 
 def greets(sparks: t.Sequence[Spark], choices: t.Sequence[t.Any]) -> bool:
-    """Whether only the wire can tell who is joined: by which port, or whether one switch has them all."""
+    """Return whether only neighbour queries show which ports are connected, or whether one switch joins all Sparks."""
     return len(choices) > 1 or len(sparks) > 2
 
 
@@ -161,8 +161,8 @@ def to_ask(
 ) -> list[dict[str, t.Any]]:
     """Return the queries of each host to its neighbours before the plan is final; empty if none are needed.
 
-    fabric_network asks with it, and the answer is `neighbours` of the host in the next plan. If both ports have a
-    cable, only that tells which of them joins the Sparks, and there are no rails before.
+    fabric_network sends the queries; the answer is `neighbours` of the host in the next plan. If both ports have a
+    cable, only the answer shows which of them joins the Sparks, and there are no rails before it.
     """
     greet = greets(sparks, choices) and not all(spark.has_greeted for spark in sparks)
     wanted: list[dict[str, list[str]]] = [{} for _spark in sparks]

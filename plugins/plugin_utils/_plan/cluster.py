@@ -29,9 +29,6 @@ Facts = t.Mapping[str, t.Any]
 Files = list[dict[str, str]]
 
 
-# Whether they go together.
-
-
 def clock_text(seconds: float) -> str:
     seconds = abs(seconds)
     if seconds < 120:

@@ -19,13 +19,13 @@ import yaml
 
 Mapping = t.Mapping[str, t.Any]
 
-# Where a container has its programs, which each release brings.
+# The directory of the programs in a container. They belong to a release of this collection.
 PROGRAMS = "/deployment"
-# Of a container's labels, those that tell what it is for.
+# The labels of a container that identify its deployment.
 TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank", "trust"))
-# What follows from models and options, which are compared, by an arithmetic that may be another release's.
+# Derived from models and options, which are compared themselves; another release may derive other values.
 TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
-# How Docker runs a container, beside what is planned: inputs of the role trtllm_container.
+# Docker settings that are not planned: inputs of the role trtllm_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
     *("log_max_size", "log_max_files"),
@@ -33,7 +33,7 @@ SETTINGS = (
 
 
 def same_models(recorded: Mapping, wanted: Mapping) -> bool:
-    """Whether models, by name, are at the same commit, or have the same files."""
+    """Return whether the models, by name, have the same commit or the same files."""
     before, now = (
         {name: (model.get("commit"), model.get("fingerprint")) for name, model in models.items()}
         for models in (recorded, wanted)
@@ -42,7 +42,7 @@ def same_models(recorded: Mapping, wanted: Mapping) -> bool:
 
 
 def mount_summary(container: Mapping) -> list[str]:
-    """Return what a container sees of its Spark beside its programs: targets, sources, and what it may do."""
+    """Return the mounts of a container beside its programs: target, source, type and mode, as text."""
     told = [
         [str(mount.get(key)) for key in ("target", "source", "type", "read_only")]
         for mount in container["mounts"]
@@ -52,7 +52,7 @@ def mount_summary(container: Mapping) -> list[str]:
 
 
 def settings(container: Mapping) -> dict[str, t.Any]:
-    """How a recorded container is run, beside what is planned."""
+    """Return the Docker settings of a recorded container that are not planned."""
     return {name: container[name] for name in SETTINGS if name in container}
 
 
@@ -66,7 +66,7 @@ def _plain(value: t.Any) -> str:
 
 
 def same_container(recorded: Mapping, wanted: Mapping) -> bool:
-    """Whether Docker was asked for the same, as far as it is planned."""
+    """Return whether the planned parts of two containers are equal."""
     asked = ("image", "command", "devices", "healthcheck")
     told = [{**container["environment"], **dict.fromkeys(TAKES)} for container in (recorded, wanted)]
     labels = [container["labels"] for container in (recorded, wanted)]
@@ -81,10 +81,11 @@ def same_container(recorded: Mapping, wanted: Mapping) -> bool:
 def container(
     record: Mapping | None, texts: t.Mapping[str, str], script: Mapping, models: Mapping, host: str
 ) -> Mapping | None:
-    """Return the container of a record that is for these texts, script and models and listens there.
+    """Return the container of a record with the same options, script, models and listening address.
 
-    Return None without one, or if it cannot be parsed. On Docker's bridge only the published ports tell where it
-    listens."""
+    Return None without one, or if its options cannot be parsed. On Docker's bridge only the published ports tell the
+    address.
+    """
     if not record or not texts.get("options.yml"):
         return None
     try:

@@ -4,9 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the containers of a deployment are: of all its Sparks at once, since each has to find the others.
+"""Define the containers of a deployment on all its Sparks at once, because each rank needs its peers' addresses.
 
-A Spark that serves alone is a cluster of one. It has no rails, and so nothing that a fabric needs.
+A single Spark is a cluster of one without rails.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
 LABEL = f"{names.LABEL}configuration"
-# Where a container has its files from, below the deployment's directory, and where it finds them.
+# The directory of generations in the deployment's directory, and its place in the container.
 GENERATIONS = "generations"
 DEPLOYMENT = "/deployment"
-# Of what a deployment has beside its generations, what the container writes to. The rest it reads.
+# The only writable one of the directories beside the generations.
 WRITTEN = "state"
 HUB = "/cache/huggingface/hub"
 ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
-# Where ranks as root find each other, the compiler's headers and its assembler.
+# Ranks run as root; headers and assembler for kernels that are compiled at run time.
 RANKS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -44,59 +44,58 @@ Rail = t.Mapping[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A Spark and what it brings, as the role speculative_serve hands it over."""
+    """The node spec of a Spark, from the role speculative_serve."""
 
     name: str
     deployment: str
-    # Where it has the deployment's files, the models, and what its half of the trust is.
+    # Directories: the deployment's files, the models, the SSH keys of the cluster.
     directory: str
     cache: str
     cluster_directory: str
-    # Of Docker: the recipe's image, what was made from it for several Sparks, and the volume for compiled code.
+    # Docker: the recipe's image, the cluster image, and the volume for compiled code.
     reference: str
     cluster_image: str
     volume: str
-    # Where the API is; on Docker's bridge the container has an address of its own.
+    # The API. On Docker's bridge the container has an address of its own.
     host: str
     port: int
     url: str
     bridged: bool
-    # The models that serve, and what there are, each with its commit or fingerprint.
+    # The two models, and the facts of each: its commit or fingerprint.
     target: str
     draft: str
     models: t.Mapping[str, t.Mapping[str, t.Any]]
-    # How it is watched.
+    # Supervision.
     log_level: str
     stall_timeout_s: t.Any
     probe_interval_s: t.Any
     worker_timeout_s: t.Any
-    # The memory guard's limits, and what the engine takes: bytes, where they are known, and a share of the rest.
+    # The memory guard's limits, and the memory of the engine: bytes if known, and a fraction of the rest.
     memory_guard: str
     takes: int | None
     share: float
     ready_timeout: t.Any
     environment: t.Mapping[str, t.Any]
-    # How it reaches the others.
+    # The fabric.
     rails: t.Sequence[Rail]
     ssh_port: int
-    # The files that the container has from here, by the hash of their texts, and what is mounted into them: directories
-    # beside the generations, by name.
+    # The hash of the container's files, and the directories that are mounted among them.
     generation: str
     subdirectories: t.Sequence[str]
-    # What was checked: hashes. Empty until then.
+    # Hashes of the checked options and of the SSH keys; empty before the check.
     checked: str
     trust: str
     # Further settings of the user, Docker's settings, and the present serving container.
     devices: t.Sequence[str]
     settings: t.Mapping[str, t.Any]
     slot: t.Mapping[str, t.Any] | None
-    # The container that is recorded, if files and models of its record say the same as those that are wanted.
+    # The recorded container, if its files and models match the plan.
     recorded: t.Mapping[str, t.Any] | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """What Docker is asked for."""
+    """The container to request from Docker."""
 
     image: str
     command: list[str]
@@ -138,7 +137,7 @@ def subnets(rails: t.Sequence[Rail]) -> list[str]:
 
 
 def model_path(node: Node, use: str, model: str) -> str:
-    """Where the container finds a model: the same place on every Spark, and none below /root, which is root's own."""
+    """Return the path of a model in the container: the same on every Spark, and not below /root."""
     if not model:
         return ""
     if model.startswith("/"):
@@ -153,7 +152,7 @@ def peer_addresses(nodes: t.Sequence[Node], rank: int) -> str:
 
 
 def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
-    """How a rank finds the others; NCCL and UCX take all rails. Empty for a Spark that has none."""
+    """Return the environment by which a rank reaches its peers, over all rails. Empty for a single Spark."""
     node = nodes[rank]
     if not node.rails:
         return {}
@@ -210,7 +209,7 @@ def _mount(source: str, target: str, kind: str = "bind", read_only: bool = True)
 
 
 def healthcheck(node: Node) -> dict[str, t.Any]:
-    """How Docker asks whether it generates."""
+    """Return Docker's health check, which asks whether the server generates."""
     return {
         "test": ["CMD", *ENTRYPOINT, "health"],
         "interval": "30s",
@@ -268,13 +267,13 @@ def container(nodes: t.Sequence[Node], rank: int) -> Container:
 
 
 def is_running(node: Node, wanted: Container) -> bool:
-    """Whether just this container is in the slot and runs."""
+    """Return whether exactly this container is in the slot and runs."""
     slot = node.slot or {"state": "none", "labels": {}}
     return slot["state"] == "running" and slot["labels"].get(LABEL) == wanted.labels[LABEL]
 
 
 def matches_spec(node: Node, wanted: Container) -> bool:
-    """Whether what serves on a Spark is what is wanted, but for the programs that it was deployed with."""
+    """Return whether the running container of a Spark is the desired one, apart from the programs in it."""
     slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
     if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
         return False
@@ -284,7 +283,7 @@ def matches_spec(node: Node, wanted: Container) -> bool:
 
 
 def keep_matching(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
-    """Return the containers as they serve, if those of all Sparks are what is wanted; as they are wanted otherwise."""
+    """Return the running containers if those of all Sparks match the desired ones; else the desired ones."""
     if not all(matches_spec(node, container) for node, container in zip(nodes, wanted)):
         return list(wanted)
     recorded = [node.recorded or {} for node in nodes]
@@ -308,7 +307,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
     """Return the values that serve.sh needs and a record keeps. The first rail carries what starts the ranks."""
     head, *workers = [str(node.rails[0]["address"]) if node.rails else "" for node in nodes]
     return {
-        # The container's name for it tells no registry, if several Sparks derive an image.
+        # Not the cluster image, whose name has no registry.
         "image": node.reference,
         "environment": {name: str(value) for name, value in node.environment.items()},
         "target": model_path(node, "target", node.target),
@@ -342,7 +341,7 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
     wanted = [container(nodes, rank) for rank in range(len(nodes))]
     containers = keep_matching(nodes, wanted)
     serving = [is_running(node, wanted) for node, wanted in zip(nodes, containers)]
-    # Whether it keeps the programs and settings of an earlier release.
+    # A container that keeps the programs and settings of an earlier release.
     goes_on = [one.labels[LABEL] != other.labels[LABEL] for one, other in zip(containers, wanted)]
     run_as = [container_spec.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
     return {

@@ -39,19 +39,19 @@ Record = dict[str, t.Any]
 
 # Only valid until a restart, which creates the KV cache again and lets NCCL choose its network again.
 TRANSIENT_FINDINGS = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
-# What the answer, the ranks and Docker's definition of the container add to a record, generously.
+# Upper bound of what the answer, the ranks and Docker's definition of the container add to a record.
 OBSERVATION_BYTES = 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Deployment:
-    """All that tells what a Spark runs, and all that is needed to run it again. The fields are a record's keys."""
+    """A complete description of what a Spark runs, enough to run it again. The fields are a record's keys."""
 
     format: int
     deployment: str
     title: str
     source: str
-    # Where the API is.
+    # The API.
     url: str
     listens_on: str
     # By Hub id or path, each with its commit or fingerprint and where it is.
@@ -60,13 +60,13 @@ class Deployment:
     draft_model: str
     method: str
     draft_length: int
-    # From which acceptance length on drafts pay, and the figures behind it.
+    # The acceptance length from which speculation pays, and its figures.
     break_even: Mapping | None
     break_even_figures: Mapping
-    # What is not the recipe's, and by which benchmark the draft length was chosen.
+    # Sources of the values that are not the recipe's, and the benchmark that chose the draft length.
     origins: Mapping
     benchmark: Mapping
-    # The engine's options, and the plan of the memory that they follow; in tokens, conversations and rows of bytes.
+    # Engine options and their memory plan: tokens, conversations, and rows in bytes.
     family: str
     options: Mapping
     warnings: t.Sequence[str]
@@ -74,23 +74,23 @@ class Deployment:
     concurrency: int
     plan: t.Sequence[Mapping]
     free_for_gpu: str
-    # The image's name until Docker was asked for more, and the container as it is planned until it was run.
+    # Before a run: the image's name and the planned container. Afterwards: their facts from Docker.
     image: Mapping
     container: Mapping
-    # What serve.sh was written with.
+    # The values in serve.sh.
     script: Mapping
-    # Which rank of which Sparks it is; empty for one Spark alone.
+    # Rank and nodes; empty for one Spark.
     cluster: Mapping
-    # The texts that its container has, by name.
+    # The texts of the container's files, by name.
     files: t.Mapping[str, str]
 
     @property
     def checked(self) -> str:
-        """Return by which name the image was asked about the engine options."""
+        """Return the hash under which the image's option check is stored."""
         return str(self.container["labels"][f"{names.LABEL}options"])
 
     def record(self, seen: Observation, now: datetime.datetime) -> Record:
-        """Return the deployment, seen to answer."""
+        """Return the record of the deployment, which has answered."""
         return {
             **vars(self),
             "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -109,21 +109,21 @@ class Deployment:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What shows only when it runs."""
+    """Facts that only a running deployment shows."""
 
-    # The answer to the question, and what was measured with another one, as completions_probe returns them.
+    # Results of completions_probe: the answer to the test prompt, and the measurement with another prompt.
     answered: Mapping
     figures: Mapping
-    # As Docker has the image, and everything that the container was run with.
+    # From Docker: the image, and the complete definition of the container.
     image: Mapping
     container: Mapping
     # The result of the option check in the image; empty without a check.
     option_check: Mapping
     # In bytes, with the server running.
     memory_available: int
-    # What the ranks said of themselves before it started; none for one Spark alone.
+    # Facts from the ranks before the start; empty for one Spark.
     ranks: t.Sequence[Mapping]
-    # By the names of the Sparks, what each rank's NCCL uses; empty where that is not known.
+    # The network of each rank's NCCL, by Spark; empty if unknown.
     networks: t.Mapping[str, t.Any]
 
 
@@ -197,7 +197,7 @@ def merged_findings(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
 
 
 def changed_during_run(container: Mapping, docker: Mapping) -> str:
-    """Why what answered is not what this run has deployed, by what Docker says just now."""
+    """Return why the server that answered is not this run's deployment, by the present state of Docker; else empty."""
     slot = docker["slot"]
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
@@ -251,11 +251,8 @@ def previous_record(planned: Deployment, records: Mapping) -> Mapping | None:
     return before if before and before["container"]["labels"] != planned.container["labels"] else None
 
 
-# How it is run
-
-
 def is_record(deployment: Mapping) -> bool:
-    """Whether it was seen to answer."""
+    """Return whether the deployment is verified."""
     return "deployed_at" in deployment
 
 
@@ -314,20 +311,19 @@ def run_plan(
     own: Mapping | None = None,
     proven: bool = False,
 ) -> dict[str, t.Any]:
-    """How it is run on this Spark, beside what is in the slot.
+    """Return how this Spark starts the container of a deployment.
 
-    What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
-    comes last: it takes any container that answers for its workers. A running container that its record shows as
-    verified moves to standby.
+    A planned deployment has its files already, and its start order from the plan. A recorded one gets its files again,
+    and its head starts last, because a head accepts any worker that answers. A running container that its record shows
+    as verified moves to standby.
 
-    `before` is what becomes of the container in the slot first: aside, stop, or empty for nothing. `beside` are the
-    directories that are mounted among the files. `known` is whether just this was seen to answer before.
+    `preparation` is what happens first to the container in the slot: standby, stop, or empty for nothing.
     """
     recorded, rank = is_record(deployment), deployment.get("cluster", {}).get("rank", 0)
     labels = deployment["container"]["labels"]
     turn = planned_turn or containers.start_order(rank, [False] * (len(nodes_of(deployment.get("cluster") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
-    # By the time its workers start, the head of what served before is not there to take them for its own.
+    # The previous head is stopped before the new workers start, or it would accept them as its own.
     stops = turn == "last" and slot is not None and (differs or not recorded)
     known = recorded or bool(own and own["container"]["labels"] == labels)
     aside = (differs or stops) and slot is not None and proven and slot["state"] == "running"

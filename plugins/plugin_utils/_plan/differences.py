@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What only shows when Sparks are looked at together: whether their containers belong to each other."""
+"""Find containers on several Sparks that do not belong to one deployment."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def _serves(facts: Facts) -> str:
 
 
 def _belongs(host: str, other: str, facts: Facts) -> bool:
-    """Whether the other Spark is the one that a half of a pair, on this host, was deployed with."""
+    """Return whether the rank on this host was deployed together with the other Spark."""
     names = set(nodes_of(_pair(facts)))
-    # A container that was never seen to serve knows no names; the Sparks of one run are then taken for its own.
+    # A container that was never verified has no names; the Sparks of the run then count as its own.
     return not names or {host, other} <= names
 
 
 def _all_of(facts: Facts) -> str:
-    """How those are called in a sentence that it was deployed with."""
+    """Return the word for the Sparks of the deployment: both or all."""
     return "all" if len(nodes_of(_pair(facts))) > 2 else "both"
 
 
 def _misses(facts: Facts, other: str) -> bool:
-    """Whether one that has a rank needs just this other one: a head each worker, a worker its head."""
+    """Return whether a rank needs the other Spark: a head needs each worker, a worker its head."""
     cluster = _pair(facts)
     return bool(cluster) and (cluster["role"] == "head" or nodes_of(cluster)[:1] in ([], [other]))
 
 
 def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
-    """Both are halves of something."""
+    """Yield the differences of two Sparks that both have a rank."""
     mine, name = _pair(own), own.get("deployment")
     role, other_role = mine["role"], _pair(its)["role"]
     again = f"Run the playbook of the deployment that you want. 'stop.yml --limit {other}' frees the memory of {other}."

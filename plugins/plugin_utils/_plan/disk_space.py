@@ -47,7 +47,7 @@ class Demand(t.NamedTuple):
 
 
 def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
-    """Return a problem for each file system of a node that is too small. `way_out` says how to move the images."""
+    """Return a problem for each file system of a node that is too small. `way_out` tells how to move the images."""
     result = []
     together: dict[str | None, list[Demand]] = {}
     for demand in demands:

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether the Docker of a Spark can serve a model, and how the tasks of a run reach it."""
+"""Check whether the Docker of a Spark can serve a model, and decide how tasks reach it."""
 
 from __future__ import annotations
 

@@ -78,9 +78,6 @@ NOTHING: dict[str, t.Any] = {"configure": False, "measure": False, "findings": [
 Rail = dict[str, t.Any]
 
 
-# What has to be configured
-
-
 def has_target(interface: Interface, address: netaddr.IPNetwork) -> bool:
     return any(f"{a['address']}/{a['prefix']}" == str(address) for a in interface["addresses"])
 

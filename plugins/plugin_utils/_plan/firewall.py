@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Which rules of the firewall let containers in to what one of them publishes, and which go."""
+"""Plan the firewall rules by which containers reach the published ports of another one."""
 
 from __future__ import annotations
 

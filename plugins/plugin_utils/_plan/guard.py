@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the memory guard in the container is told, read from the input speculative_serve_memory_guard."""
+"""Read the limits of the memory guard from the input speculative_serve_memory_guard."""
 
 from __future__ import annotations
 

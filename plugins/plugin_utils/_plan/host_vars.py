@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who serves as one, and what each of them knows: the one place where a plan reads the variables of other Sparks."""
+"""Read the variables of all Sparks of a cluster. No other module of the plan reads them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Variables = t.Mapping[str, t.Any]
 
 CLUSTER_SOURCE = "dgx_spark.speculative.spark_info with gather: [cluster]"
 MODELS_SOURCE = "dgx_spark.speculative.huggingface_snapshot"
-# What gathers a fact that is planned with.
+# The task that gathers each fact of a plan.
 FACT_SOURCES = {"user_id": "ansible.builtin.setup"}
 
 
 def cluster_hosts(variables: Variables) -> list[str]:
-    """Name the Sparks that serve as one in the order of their ranks: all of the run, unless its recipe is for one.
+    """Return the Sparks of the cluster in the order of their ranks: all of the run, unless its recipe is for one.
 
-    Of the variables, `deployment_recipe` is to be templated already; those of hosts are when they are read.
+    `deployment_recipe` must be templated already. Variables of hosts are templated when they are read.
     """
     nodes = list(variables["ansible_play_hosts_all"])
     sparks = (variables.get("deployment_recipe") or {}).get("sparks", len(nodes))
@@ -34,7 +34,7 @@ def limit(variables: Variables) -> str:
 
 
 def read_from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
-    """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping.
+    """Return a variable of each Spark, by host; `a.b` is the key b of a. A missing value is an empty mapping.
 
     A mapping of names is a mapping of their values.
     """

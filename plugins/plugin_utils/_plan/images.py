@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Who of several Sparks lacks the image that the head has for all."""
+"""Find the Sparks that lack the cluster image of the head."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text
 Mapping = t.Mapping[str, t.Any]
 ByHost = t.Mapping[str, t.Any]
 
-# Tokens of an answer that is judged, and of a sign of life.
+# Maximum tokens of the probe, and of a liveness probe.
 ANSWER_TOKENS = 1024
 LIVENESS_TOKENS = 16
-# How long start.yml gives a worker to let its head in.
+# Seconds that start.yml waits until the head can log in to a worker.
 PATIENCE_S = 60
 
 
@@ -35,7 +35,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]) -> str:
-    """Why it must not listen there; empty if it may."""
+    """Return why the server must not listen there; empty if it may."""
     if not _is_loopback(host) and not allow_unauthenticated:
         return (
             f"speculative_serve_host is {host}: anyone who can reach that address could use the server and replace the "
@@ -57,12 +57,12 @@ def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, networ
 
 
 def in_brackets(address: str) -> str:
-    """Return an address as URLs and Docker have it before a port."""
+    """Return an address as it is written before a port."""
     return f"[{address}]" if ":" in address else address
 
 
 def url_of(address: str, port: t.Any) -> str:
-    """Where its own host reaches what listens there; on every address, it is on the loopback address, too."""
+    """Return the URL on the host itself. A server on every address is reached on the loopback address."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
     return f"http://{in_brackets(reached)}:{port}"
 
@@ -127,7 +127,7 @@ def probe_request(
 
 
 def failure_reason(name: str, result: Mapping) -> str:
-    """Why a task failed. Empty on a Spark that is here because another one failed."""
+    """Return why a task failed; empty on a Spark without a failure of its own."""
     return str(result.get("error") or result.get("msg") or "").removeprefix(f"{name}: ")
 
 
@@ -142,9 +142,9 @@ def failure_facts(
 ) -> dict[str, t.Any]:
     """Return why a run failed, whether it is known to have changed nothing, and the record to roll back to.
 
-    The slots of several Sparks tell whether the previous deployment served on all of them: an interrupted run may have
-    left it on some. A container that could not be created or started exported nothing, and may have replaced the
-    previous one. A container that is unknown and has no record was made by an interrupted run.
+    The slots show whether the previous deployment ran on all Sparks: an interrupted run may have left it on some. A
+    container that could not be created or started has exported nothing, and may have replaced the previous one. An
+    unknown container without a record was created by an interrupted run.
     """
     served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
     comes_back = fallback if served else None

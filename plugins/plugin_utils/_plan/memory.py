@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether a deployment fits into the memory of a Spark, for programs and for people, and what the server is told."""
+"""Plan the memory of a Spark: the verdict, its lines for people, and the engine options that follow."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
-
-
-# What TensorRT-LLM is told
 
 
 def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
@@ -138,7 +135,7 @@ def short_draft(request: MemoryRequest, size: Sizes) -> list[str]:
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
     what = "EAGLE head" if request.heads else "draft model"
-    # The head's table of positions is as long as its own config.json says, until that pull request makes it grow.
+    # Before that pull request the head's table of positions has the length in its config.json.
     beyond = (
         " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
         f"speculative_serve_context: {draft.max_context} is on the safe side."
@@ -203,13 +200,13 @@ def title(request: MemoryRequest) -> str:
 
 
 def held_by_others(request: MemoryRequest, made: MemoryBudget) -> bool:
-    """Whether it would fit if nothing else held memory."""
+    """Return whether the deployment would fit if nothing else used memory."""
     total, room = request.memory.total, made.room
     return total is not None and room is not None and room < made.needed <= total - request.reserve
 
 
 def fits_on_two_sparks(request: MemoryRequest, size: Sizes) -> bool:
-    """Whether two Sparks like this one, with nothing else on them, would hold what is wanted."""
+    """Return whether the deployment would fit on two Sparks like this one that run nothing else."""
     alone = dataclasses.replace(request.memory, available=None, slot=None)
     return budget(request, size.tokens, 2, alone).excess <= 0
 
@@ -233,7 +230,7 @@ def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> s
 
 
 def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
-    """How many conversations at once fit with the wanted context, as they are written; empty if none."""
+    """Return the setting for the largest concurrency that fits with this context; empty if none does."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
     many = (tokens - block(request)) // conversation(request, size.context)
@@ -377,9 +374,9 @@ def server_bytes(request: MemoryRequest, size: Sizes, made: MemoryBudget, comple
 
 
 def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return the lines of all plans of a deployment.
+    """Return the lines for all Sparks of a deployment.
 
-    It needs the same of each Spark: the one with the least room tells.
+    It needs the same of each Spark, so the one with the least memory decides.
     """
     made = [one for one in plans if one.get("lines")]
     least = min(made, key=lambda one: math.inf if one["room"] is None else one["room"] - one["needed"], default=None)

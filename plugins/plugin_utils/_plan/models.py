@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Which models the Sparks have, by what huggingface_snapshot returned on each: who lacks some, and what is unlike."""
+"""Compare the models of the Sparks by the results of huggingface_snapshot: missing ones, and differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tiktoken_files(names: t.Iterable[str], directory: str) -> dict[str, str]:
 
 
 def downloads(missing: t.Iterable[str], files: t.Mapping[str, str]) -> list[dict[str, str]]:
-    """Where the files come from that are not there, and how each is checked."""
+    """Return URL and checksum of each missing file."""
     return [
         {"path": path, "url": f"{TIKTOKEN_URL}/{path.rpartition('/')[2]}", "checksum": f"sha256:{files[path]}"}
         for path in missing
@@ -45,7 +45,7 @@ def known_facts(view: View, head: View) -> dict[str, t.Any]:
 
 
 def missing_models(host: str, text: str, errors: t.Iterable[str]) -> str:
-    """Why a Spark cannot have what the one before it has: models in directories are not copied."""
+    """Return why a Spark lacks a model. Models in directories are not copied."""
     hint = " Models in directories are not copied: they have to lie in the same place on each Spark."
     in_directories = any(" /" in f" {error}" for error in errors)
     return f"{host}: {text.removeprefix(f'{host}: ')}{hint if in_directories else ''}"
@@ -56,7 +56,7 @@ def _in_directories(view: View) -> dict[str, int]:
 
 
 def copy_targets(views: t.Mapping[str, View]) -> list[str]:
-    """Who has models and vocabularies copied to it by the Spark before it; the views are in the order of the ranks."""
+    """Return the Sparks to which the previous one copies models and vocabularies. Views are in the order of ranks."""
     _first, *others = views
     return [name for name in others if not views[name]["verified"] or views[name]["files_missing"]]
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What one host does of the plan that joins the Sparks: its addresses, its network card, its place among the others."""
+"""Return one host's part of the fabric plan: its addresses, its NIC and its peers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDED = ("absent", "created", "exited", "dead")
 
 
 class OtherHostError(PlanError):
-    """The Sparks cannot be joined, and another Spark says why."""
+    """The Sparks cannot be joined; the reason is reported on another Spark."""
 
 
 def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
@@ -37,9 +37,9 @@ def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: in
 
 
 def outcome(why: str, others: str, stage: str, stuck: str) -> str:
-    """How a change ended that was not kept on all: why, if it was this host, and what has become of its addresses.
+    """Return how a network change ended that failed on some host: the reason, and the state of the addresses.
 
-    The stage is fabric_network's; stuck is why they could not be taken back.
+    `stage` is that of fabric_network; `stuck` is why the addresses could not be removed.
     """
     ended = (
         f"the addresses are configured and stay, but configuring {others} failed. Run again."
@@ -111,15 +111,15 @@ def host_plan(
         "others": " or ".join(name for name in hosts if name != host),
         "ports": ports(own["rails"], ssh_port, copy_port) if before else [],
         "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
-        # By whom the way is proven, round the ranks.
+        # The next rank, with which the link is verified.
         "peer": after or order[1],
         "any_configure": result["configure"],
-        # Only then is there something to prove before anything is done.
+        # Only an existing link can be verified before a change.
         "verify_rails": [] if result["configure"] else own["rails"],
         # send, receive or empty.
         "bandwidth_role": measure,
         "nic": card,
-        # Whether all that is left to do is to prove the link.
+        # Only the link check is left.
         "is_complete": not (result["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
         "findings": [*result["findings"], *cards["findings"]],
         "lines": [*result["lines"], *cards["lines"]],

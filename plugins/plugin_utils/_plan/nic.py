@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What is to be done about a network card that comes after Docker, or that leaves with the other Spark."""
+"""Plan the handling of a NIC that appears after Docker, or disappears when the other Spark is off."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
-# What starts a container when the network card comes, of this version.
+# The NIC watcher of this version, which starts the container when the NIC appears.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
 INSTALL = "run again with -K and -e spark_network_start_on_nic=true"
-# Who serves alone needs no card.
+# A deployment on one Spark needs no NIC.
 NOTHING: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": False}
 NIC_COST = "18 to 20 W a Spark"
 

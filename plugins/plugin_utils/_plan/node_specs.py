@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a Spark brings into a deployment, and what all of them make of that: their containers and the files in them."""
+"""Build the node specs of a deployment, and from them the containers and their files."""
 
 from __future__ import annotations
 

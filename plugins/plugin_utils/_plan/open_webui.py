@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""A chat page for the model: where it is, what it asks, and what people are told of it."""
+"""Plan Open WebUI, a chat page for the model: its address, its API endpoint, and the lines for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import in_brackets, url_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
-# Settings of Open WebUI's own, over which those of people count.
+# Settings of Open WebUI. A user's own take precedence.
 SETTINGS = {
     "ENABLE_OPENAI_API": "true",
     "ENABLE_OLLAMA_API": "false",
@@ -44,10 +44,10 @@ def plan(
     reach: Reach,
     environment: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
-    """Say where the page is published and reached, what it asks, and what its container is told.
+    """Return the page's published address, its API endpoint and its container's environment.
 
-    reach is how the controller gets to the host. The lines are for the end of a run; the last of them,
-    sees, is to be completed by the models that its container sees.
+    `reach` is the controller's connection to the host. `lines` are for the end of a run; the models that the container
+    sees are appended to the last of them, `sees`.
     """
     shown, url = in_brackets(address), url_of(address, port)
     asks = f"{endpoint}/v1"

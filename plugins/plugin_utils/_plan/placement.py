@@ -18,14 +18,14 @@ Row = t.Mapping[str, t.Any]
 
 
 class Publish(t.TypedDict):
-    """How a container is published, or not."""
+    """The network and the published ports of a container."""
 
     network: str
     # As the user wrote them.
     ports: t.Sequence[str]
     # The port of the server in it, or 0.
     server: int
-    # Whether it may be published beyond this host.
+    # Permission to publish beyond this host.
     allow_unauthenticated: bool
 
 
@@ -50,7 +50,7 @@ class Placement:
     publish: Publish | None
     # The labels of this collection's own container of that name; empty if another task checks the owner.
     labels: t.Mapping[str, str]
-    # What to run instead if the registry has no such image; may be empty.
+    # The command to run if the registry has no such image; may be empty.
     alternative: str = ""
 
     def input_of(self, use: Row) -> str:

@@ -47,7 +47,7 @@ def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.A
 
 def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """Return the deployments that containers with these labels are of, in words; empty if it is one."""
-    # Of a digest the beginning tells enough.
+    # The beginning of a digest is enough.
     names = dict.fromkeys(
         " ".join(str(label[key])[:length] for key, length in COMPARED_LABELS if key in label) for label in labels
     )

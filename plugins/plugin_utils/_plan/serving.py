@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What is served and by whose wish, whether the memory suffices, and what the engine is told of it."""
+"""Decide what is deployed: the values and their sources, the memory plan, and the engine options."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
 )
 
 Mapping = t.Mapping[str, t.Any]
-# The known issue of releases that size the KV cache by bytes: its row says for which models, the plan how many.
+# The known issue of releases that size the KV cache by bytes. Its row has the models; the plan has the bytes.
 SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
-# The label by which a container tells which options it was started with.
+# The label with the hash of a container's engine options.
 OPTIONS = f"{names.LABEL}options"
 
 
@@ -38,7 +38,7 @@ def from_head(nodes: t.Mapping[str, t.Any]) -> t.Any:
 
 
 def merged_values(args: Mapping) -> dict[str, t.Any]:
-    """Return the values, and where they come from. A benchmark's choice holds for the models that it was made with."""
+    """Return the values and their sources. A benchmark's choice applies to the models that it measured."""
     records = from_head(args["records"]) or {}
     choice = records.get("choice") if args["use_benchmark"] else None
     own, present = records.get("latest"), records.get("present")
@@ -68,7 +68,7 @@ def engine_result(built: Built) -> dict[str, t.Any]:
 
 
 def notes(recipe: Mapping, served: Mapping) -> list[str]:
-    """Return what the recipe says of its image; nothing if another one is served."""
+    """Return the recipe's note on its image; empty if another image is deployed."""
     return [recipe["note"]] if recipe.get("note") and served["image"] == recipe["image"] else []
 
 

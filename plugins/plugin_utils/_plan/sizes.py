@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a deployment takes of the memory of a Spark, and what there is: the arithmetic behind the memory plan.
+"""Compute what a deployment needs of the memory of a Spark, and what is available.
 
 A DGX Spark has one memory for CPU and GPU, and a server that takes too much of it does not fail: the machine hangs.
 So the weights, the KV cache of the wanted context, and a workspace have to fit into what is there and free.
@@ -22,17 +22,17 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 PLANNED, FRACTION = "planned", "fraction"
 
 GIB = 1024**3
-# What activations, CUDA graphs and the libraries take besides weights and KV cache; a rule of thumb for one GB10.
+# Activations, CUDA graphs and libraries, besides weights and KV cache; a rule of thumb for one GB10.
 WORKSPACE = 10_000_000_000
 # TensorRT-LLM's own defaults.
 BLOCK = 32
 FREE_FRACTION = 0.9
-# A smaller context than this is no use, and other contexts are proposed in steps that people can read.
+# The smallest useful context, and the step of proposed contexts.
 LEAST_CONTEXT, CONTEXT_STEP = 2048, 1024
 # Bytes of a value in the KV cache. NVFP4 keeps one byte of scale for 16 values.
 BYTES = {"fp8": 1.0, "nvfp4": 0.5625, "float32": 4.0, "float": 4.0}
 BF16 = 2.0
-# More than a program can count with is a mistake.
+# A larger number is a mistake.
 MAX_INT = 2**63 - 1
 # Multi-head latent attention keeps another cache than keys and values, and TensorRT-LLM switches chunked prefill off
 # for it on a GB10.
@@ -40,12 +40,12 @@ LATENT_ATTENTION = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2")
 
 
 class PlanError(Exception):
-    """Inputs that no plan can be made of; the message holds every reason."""
+    """Inputs that allow no plan. The message has every reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What the plan needs to know of a model; None where its files do not say it."""
+    """Facts of a model for the memory plan; None if its files lack them. Weights are in bytes."""
 
     name: str
     weights: int | None
@@ -59,7 +59,7 @@ class Model:
 
 @dataclasses.dataclass(frozen=True)
 class Cuda:
-    """What CUDA called free in a container that runs nothing else, and what the kernel said at the same moment."""
+    """Free memory in bytes according to CUDA in an otherwise idle container, and according to the kernel."""
 
     free: int
     unused: int
@@ -67,7 +67,7 @@ class Cuda:
 
     @property
     def files(self) -> int:
-        """What files that were read hold: available, though not to who asks CUDA."""
+        """Return the bytes of the page cache: available memory that CUDA does not call free."""
         return max(0, self.available - self.unused)
 
 
@@ -83,23 +83,23 @@ class Memory:
 
     @property
     def free(self) -> int | None:
-        """What is free as soon as our own deployment is gone."""
+        """Return the bytes that are free without the current deployment."""
         return None if self.available is None or self.slot is None else self.available + self.slot
 
     def ceiling(self, reserve: int = 0) -> int | None:
-        """Return the most that a server can get if so much is kept back."""
+        """Return the bytes that a server can get with this reserve."""
         limits = [] if self.total is None else [self.total - reserve]
         limits += [] if self.free is None else [self.free]
         return max(0, min(limits)) if limits else None
 
 
-# What is served that the plan of the memory counts with.
+# The values that the memory plan uses.
 SERVED = ("method", "draft_length", "context", "concurrency", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRequest:
-    """What is to be served, and where."""
+    """The models, values and machine of a memory plan."""
 
     target: Model
     draft: Model | None
@@ -119,16 +119,13 @@ class MemoryRequest:
 
     @property
     def heads(self) -> bool:
-        """Whether the draft is a head, which continues what the target has computed."""
+        """Return whether the draft model is a head, which continues from the target's hidden states."""
         return draft_model(self.method) == HEAD
 
     @property
     def cache_options(self) -> t.Mapping[str, t.Any]:
         value = self.options.get("kv_cache_config")
         return value if isinstance(value, dict) else {}
-
-
-# Reading
 
 
 def positive_int(value: t.Any) -> int | None:
@@ -213,7 +210,7 @@ def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
 
 
 def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
-    """Return the wish in a task's arguments; raises PlanError with everything that is wrong with it."""
+    """Return the memory request in a task's arguments; raises PlanError with all problems at once."""
     options: t.Mapping[str, t.Any] = arguments.get("options") or {}
     method = arguments.get("method") or ""
     memory = read_memory(arguments.get("memory"))
@@ -310,15 +307,15 @@ def round_up(value: int, step: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How much is served at once, explicit engine options counted in."""
+    """Context, concurrency and tokens, with explicit engine options applied."""
 
     context: int | None
     concurrency: int
     # Tokens that the KV cache has to hold.
     tokens: int
-    # Whether the KV cache takes a share of what is left, whatever the context.
+    # The KV cache takes a fraction of the free memory, independent of the context.
     by_fraction: bool
-    # Whether an explicit max_tokens says how many.
+    # max_tokens is explicit.
     explicit_tokens: bool
 
 
@@ -327,7 +324,7 @@ def block(request: MemoryRequest) -> int:
 
 
 def conversation(request: MemoryRequest, context: int) -> int:
-    """Tokens that one conversation takes in the KV cache, in whole blocks and one more.
+    """Return the tokens of one conversation in the KV cache, in whole blocks and one more.
 
     TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
     d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
@@ -379,20 +376,20 @@ def all_weights(request: MemoryRequest, sparks: int) -> int:
 
 
 def follows_checkpoint(request: MemoryRequest, model: Model) -> bool:
-    """Whether the KV cache is in FP8 because the model's own files say so; an EAGLE head takes its target's."""
+    """Return whether the KV cache is in FP8 because the checkpoint says so. An EAGLE head follows its target."""
     auto = str(request.cache_options.get("dtype") or "auto").lower() == "auto"
     return auto and (request.target if request.heads else model).fp8_cache
 
 
 def bytes_per_value(request: MemoryRequest, model: Model) -> float:
-    """As the options say; with auto as the checkpoint does, and BF16 where it is silent."""
+    """Return the bytes of one value by the options; `auto` follows the checkpoint, and BF16 without one."""
     if follows_checkpoint(request, model):
         return BYTES["fp8"]
     return BYTES.get(str(request.cache_options.get("dtype") or "auto").lower(), BF16)
 
 
 def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
-    """Of target and draft together, on each node; None if one of them is unknown.
+    """Return the bytes of target and draft together on each node; None if one of them is unknown.
 
     TensorRT-LLM gives layers with a sliding window as much as the others, unless max_attention_window is set.
     """
@@ -404,7 +401,7 @@ def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryBudget:
-    """What is needed on each node, what there is, and what the KV cache may take of it."""
+    """Bytes on each node: weights, KV cache, usable memory, and the limit of the KV cache."""
 
     weights: int
     cache: int | None
@@ -413,12 +410,12 @@ class MemoryBudget:
 
     @property
     def needed(self) -> int:
-        """Of all that is known."""
+        """Return the sum of the known parts."""
         return self.weights + (self.cache or 0) + WORKSPACE
 
     @property
     def excess(self) -> int:
-        """How much too much it is; at most 0 if it fits."""
+        """Return the bytes over the limit; at most 0 if it fits."""
         over = [] if self.room is None else [self.needed - self.room]
         over += [] if self.cache_limit is None or self.cache is None else [self.cache - self.cache_limit]
         return max(over, default=0)
@@ -430,13 +427,13 @@ def budget(request: MemoryRequest, tokens: int, sparks: int, memory: Memory) -> 
         weights=heavy,
         cache=None if each is None else each * tokens,
         room=memory.ceiling(request.reserve),
-        # The server takes at most this share of what is free after the weights are loaded, whatever max_tokens says.
+        # The server takes at most this fraction of the memory that is free after loading, even if max_tokens is larger.
         cache_limit=None if ceiling is None else int(free_fraction(request) * max(0, ceiling - heavy)),
     )
 
 
 def fitting_tokens(made: MemoryBudget, each: int | None) -> int | None:
-    """How many tokens the KV cache can hold; None if that is not known."""
+    """Return the tokens that fit into the KV cache; None if unknown."""
     if not each or made.room is None or made.cache_limit is None:
         return None
     return max(0, min(made.room - made.weights - WORKSPACE, made.cache_limit)) // each

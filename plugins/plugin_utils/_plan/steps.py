@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Which steps of a run have nothing to do, so that a run that has nothing to change comes to what serves at once."""
+"""Find the steps of a run that have nothing to do, so that a second run skips them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def completed_steps(
     cluster_facts: Mapping,
     link_steps: t.Mapping[str, t.Collection[str]],
 ) -> list[str]:
-    """Those of which has been seen that all they would do is done; what was not seen is to be done.
+    """Return the steps whose result is already there. A step without facts is not among them.
 
-    All is by host, the head first. On the head, `image`: it is here, and a container that runs has the GPU. `options`:
-    the image has served just these. `models`: they were checked as they are, and no vocabulary is missing. `ssh`: there
-    is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has. On all, `link`
-    and `trust`: the Sparks are joined as planned, and let in just each other, by which copies find their way.
+    All arguments are by host, the head first. On the head, `image`: it is present, and a running container has the GPU.
+    `options`: the image has served these options. `models`: they are verified, and no vocabulary is missing. `ssh`: the
+    cluster image exists. `image_copies` and `model_copies`: the workers have the head's. On all Sparks, `link` and
+    `trust`: the Sparks are joined as planned, and their SSH keys are exchanged.
     """
     look, models, plan, cluster = (from_head(each) for each in (docker_facts, snapshots, plans, cluster_facts))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
@@ -37,7 +37,7 @@ def completed_steps(
     made = cluster.get("image_made") is True
     done = {
         "image": image,
-        # What CUDA calls free, which the step before asks the image, is to be planned with.
+        # The plan needs the free GPU memory that the image step reports.
         "options": image and plan.get("options_served") is True,
         "models": fetched,
         "ssh": made,

@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rele
 
 Mapping = t.Mapping[str, t.Any]
 
-# What is told of, where it is not the recipe's.
+# Labels of the values that are reported if they are not the recipe's.
 FIELD_LABELS = {
     "image": "image",
     "target": "target model",
@@ -45,7 +45,7 @@ FIELD_LABELS = {
 }
 # The same for mappings and numbers of the user that have no value in the recipe.
 OTHER_LABELS = {"options": "engine options", "environment": "environment", "port": "port"}
-# What a benchmark may choose.
+# The values that a benchmark chooses.
 BENCHMARK_FIELDS = ("method", "draft_length")
 
 
@@ -58,7 +58,7 @@ def value_location(value: t.Any) -> str:
     except (ImportError, AttributeError, TypeError):
         return "in the inventory, a playbook or with -e"
     if path:
-        # It is kept on the Spark, to which the controller's directories are no matter.
+        # The record stays on the Spark, where the controller's directories mean nothing.
         near = os.path.relpath(path)
         return f"in {Path(path).name if near.startswith('..') else near}{f', line {line}' if line else ''}"
     return "with -e" if "'-e'" in description else "in the inventory or a playbook"
@@ -84,21 +84,21 @@ def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
 
 
 def applies(choice: Mapping, inputs: Mapping) -> bool:
-    """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
+    """Return whether a benchmark's choice applies. An explicit draft length means that speculation is desired."""
     other_method = inputs.get("method") not in (None, choice.get("method"))
     drafts_after_all = choice.get("method") == NONE and inputs.get("draft_length") is not None
     return bool(choice) and not other_method and not drafts_after_all
 
 
 def sources(recipe: Mapping, inputs: Mapping, choice: Mapping) -> dict[str, tuple[str, t.Any, str]]:
-    """By name, who has the last word on a value, the value, and that in words; the recipe has it on all others."""
+    """Return by name the source of a value, the value, and the source in words. All others come from the recipe."""
     result: dict[str, tuple[str, t.Any, str]] = {}
     chosen = f"chosen by the benchmark of {choice.get('date')}"
     for name in BENCHMARK_FIELDS if choice else ():
         if name == "draft_length" or choice[name] != recipe.get(name):
             result[name] = ("benchmark", choice[name], chosen)
     for name, value in ((name, inputs[name]) for name in FIELD_LABELS if name in inputs):
-        # What is not open is the recipe's by default.
+        # The input of any other value defaults to the recipe's.
         if value is not None if name in BENCHMARK_FIELDS else str(value) != str(recipe.get(name)):
             result[name] = ("given", value, f"given {value_location(value)}")
     return result
@@ -158,13 +158,13 @@ def merge(
     models: t.Mapping[str, Mapping] | None = None,
     before: Mapping | None = None,
 ) -> dict[str, t.Any]:
-    """Return the values, and what is known of them.
+    """Return the values and their sources.
 
-    `benchmark` is the choice that was taken, or empty. `break_even` has the acceptance lengths, best and worst, from
-    which drafts pay; None without drafts or figures. `origins` has, by name, from where (benchmark or given) a value
-    comes that is not the recipe's, and says so in words; `lines` are the same for people.
+    `benchmark` is the choice that was used, or empty. `break_even` has the acceptance lengths, best and worst, from
+    which speculation pays; None without speculation or figures. `origins` has by name the source (benchmark or given)
+    of each value that is not the recipe's, also in words; `lines` are the same for people.
     """
-    # Empty is a method of one's own, in the engine options.
+    # Empty means a method in the engine options.
     check_name("speculative_serve_method", inputs.get("method") if inputs.get("method") != "" else None, CHOICES)
     check_name("speculative_serve_family", inputs.get("family"), (AUTO, *FAMILY_NAMES))
     choice = applicable_choice(kept, recipe, str(inputs["image"]), models or {})

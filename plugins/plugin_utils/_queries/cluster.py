@@ -36,7 +36,7 @@ def compare(
 ) -> Result:
     compared = plans.compare_nodes(facts, clock_skew, allow_differences)
     own = plans.node_links(run.host, facts, rails, is_configured, ssh_port, copy_port)
-    # What is the same for all is said once.
+    # Findings about all Sparks are reported once.
     shared = compared["findings"] if run.host == next(iter(facts)) else []
     return {**compared, **own, "findings": [*findings, *own["findings"], *shared]}
 

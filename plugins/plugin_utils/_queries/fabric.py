@@ -47,7 +47,7 @@ def plan(
 
 def in_use(run: Run, container: str, others: str, slot: Mapping | None = None) -> Result:
     refusal = network.in_use(slot, container, others)
-    # It says all, whatever else may keep a network from being configured.
+    # The only problem to report: it applies before any other.
     return {"refused": True, **run.refusal_result(refusal)} if refusal else {}
 
 

@@ -46,14 +46,14 @@ SERVE = (
 
 
 def settings(container: Inputs) -> Result:
-    """Return how Docker is to run the container, as far as a user says it."""
+    """Return the Docker settings of the container that a user has set."""
     given = {name: container.get(name) for name in container_spec.SETTINGS}
     result = {name: value for name, value in given.items() if value is not None}
     return {"network": "host", **result}
 
 
 def node_inputs(run: Run) -> Result:
-    """Return what the inputs of four roles, and what these have handed out, say of this Spark."""
+    """Return the inputs and the exported variables of four roles for this Spark."""
     serve, container, network = (
         run.inputs(role) for role in ("speculative_serve", "trtllm_container", "spark_network")
     )

@@ -4,10 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What all queries of deployment_plan share: the form of a question, and the task that asks it.
+"""Define the forms and the run that all queries of deployment_plan share.
 
-A query has one or more forms. A task asks one query in one form. Each module of this package holds one query; a form is
-the function that answers it, and its keyword parameters are the arguments that the task gives, checked by their types.
+A query has one or more forms, and a task uses one query in one form. Each module of this package has one query. A form
+is the function that answers it. Its keyword parameters are the task's arguments, which are checked by their types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EMPTY: Mapping = types.MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """Variables with a prefix, as the inputs of a role, by the rest of their names. A value is worked out when read."""
+    """Variables with the prefix of a role, by the rest of their names. A value is templated when it is read."""
 
     prefix: str
     variables: Mapping

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""The query `served`: what is served, with which engine options, and whether the memory holds it."""
+"""The query `served`: the values of a deployment, its engine options and its memory plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe impo
 
 display = Display()
 
-# Inputs that have the names of what is served.
+# Inputs with the same names as values of the deployment.
 SAME_NAMES = (
     "method",
     "draft_length",
@@ -42,7 +42,7 @@ SAME_NAMES = (
 
 
 def user_inputs(run: Run) -> Result:
-    """Return all that a user may say of what is served. The values of `given` tell where they come from."""
+    """Return the recipe and all inputs that change it. The values of `given` carry their sources."""
     serve = run.inputs("speculative_serve")
     given = {
         "image": run.inputs("trtllm_container").get("image", run.recipe["image"]),
@@ -62,13 +62,13 @@ def user_inputs(run: Run) -> Result:
 
 
 def decision_inputs(run: Run, inputs: Mapping, facts: Mapping) -> Result:
-    """Return what the decision is made from: the inputs, and what was gathered, most of it by host."""
+    """Return the inputs and the facts for the decision, most of them by host."""
     return {
         **inputs,
         **facts,
         "slot": facts["slots"].get(run.host) or {},
         "memory": run.inputs("engine_container").get("facts", {}).get("memory") or {},
-        # What could not be gathered was reported then.
+        # Missing facts are reported already.
         "incomplete": bool(run.variables.get("deployment_failed_checks")),
     }
 

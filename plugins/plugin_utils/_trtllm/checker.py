@@ -292,7 +292,7 @@ class Checker:
         return unknown + did_you_mean(key, [*fields, *renamed])
 
     def _places(self, key: str) -> t.Iterator[str]:
-        """Where a key that is misplaced belongs: at the top, or in one of the top's sections."""
+        """Yield the places where a misplaced key belongs: at the top, or in one of the top's sections."""
         top = self.fields(ROOT)
         if key in top and "never" not in top[key]:
             yield key

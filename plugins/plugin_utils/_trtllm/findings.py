@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the validation of engine options finds, and the words it says it with."""
+"""Collect the findings of the validation of engine options, and write their words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong or unwise, and the dotted path of where."""
+    """One error or warning, and the dotted path of its option."""
 
     path: str
     message: str
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclasses.dataclass
 class Report:
-    """What was found so far."""
+    """The findings so far."""
 
     errors: list[Finding] = dataclasses.field(default_factory=list)
     warnings: list[Finding] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ class Report:
 
 
 def shown(value: t.Any) -> str:
-    """Return a value as a reader of the YAML knows it."""
+    """Return a value as it is written in YAML."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, (int, float)):

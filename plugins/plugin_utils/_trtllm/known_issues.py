@@ -10,16 +10,16 @@ They are warnings, not errors: each was seen on one machine, and may be fixed in
 The range of releases is what the thread reports, not what may be affected.
 
 A row, under a name with the thread's number
-    path         the option that it is told of; release if left out
-    message      what comes of it and what to do, in the middle of a sentence
-    url          where that was reported
+    path         the option under which it is reported; default: release
+    message      effect and fix, as the second half of a sentence
+    url          the report
     first, last  the releases; all without first, and all later ones without last
     models       a regular expression that is searched in the target model's name, which may be empty
-    method       how drafts are made
-    sparks       how many Sparks serve as one, at least
-    nccl         the first and the last version of NCCL; such a row is told once the ranks have said which one they have
-    options      by path, the values of which the engine option has one; null for an option that is not given
-    unless       the same, of which it has none
+    method       the speculation method
+    sparks       the minimum number of Sparks in the cluster
+    nccl         the first and the last version of NCCL; reported when the ranks have reported theirs
+    options      by path, values of an engine option, one of which must match; null for an option that is not set
+    unless       the same, none of which may match
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Values = t.Mapping[str, t.Sequence[t.Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What an issue is compared with; without a target model, issues of particular models are left out."""
+    """The deployment that issues are compared with. Without a target model, issues of single models do not match."""
 
     version: Version | None
     method: str
     options: t.Mapping[str, t.Any]
     target_model: str = ""
-    # How many Sparks serve as one.
+    # Number of Sparks in the cluster.
     sparks: int = 1
 
     def has_one_of(self, path: str, values: t.Sequence[t.Any]) -> bool:
-        """Whether the option at a path like `moe_config.backend` has one of these values."""
+        """Return whether the option at a path like `moe_config.backend` has one of these values."""
 
         def below(found: t.Any, key: str) -> t.Any:
             return found.get(key) if isinstance(found, dict) else None
@@ -77,7 +77,7 @@ class KnownIssue:
     unless: Values = dataclasses.field(default_factory=dict)
 
     def matches(self, case: Case) -> bool:
-        """Whether a case runs into it."""
+        """Return whether a deployment is affected."""
         return (
             not self.nccl
             and self._is_of(case.version)

@@ -4,15 +4,15 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""How drafts are made: the rows of methods.yml, which is all that this collection knows of a method.
+"""Read the speculation methods, the rows of methods.yml.
 
 A row, under the name that recipes have for it
-    words          what people call it
-    description    what it does, as the rest of a sentence
-    length         the key of speculative_config that says how many tokens are drafted; max_draft_len if left out
-    draft_model    the draft model that it needs: a `head` continues what the target has computed, with one layer of KV
-                   cache of the target's type; a `model` drafts by itself, with a cache of its own; left out if none
-    decoding_type  how a release family spells it; a family that extends another one spells it like that one
+    words          its usual name
+    description    its effect, as the rest of a sentence
+    length         the key of speculative_config for the draft length; default: max_draft_len
+    draft_model    its draft model: a `head` continues from the target's hidden states, with one layer of KV cache of
+                   the target's type; a `model` drafts by itself, with a cache of its own; default: none
+    decoding_type  its spelling by release family; a family that extends another one inherits its spelling
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.voca
 HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
 NONE = "none"
-# The key of speculative_config that says how many tokens are drafted, unless a method has another one.
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A row; without a draft model it drafts by what is there already."""
+    """A row. A method without a draft model drafts from the target model or the text."""
 
     words: str
     description: str
@@ -90,7 +89,7 @@ def method_of(decoding_type: str | None) -> str:
 
 
 def length_key(decoding_type: t.Any) -> str:
-    """Return the key of speculative_config that says how many tokens are drafted with this decoding type."""
+    """Return the key of speculative_config for the draft length of a decoding type."""
     method = METHODS.get(method_of(decoding_type if isinstance(decoding_type, str) else None))
     return method.length if method else "max_draft_len"
 
@@ -101,12 +100,12 @@ def called(how: t.Mapping[str, t.Any]) -> str:
 
 
 def at_most(how: t.Mapping[str, t.Any]) -> int:
-    """How many tokens a pass yields if each draft is accepted, and the target model's own."""
+    """Return the maximum tokens of a pass: all drafted tokens, and the target model's own one."""
     return int(how["draft_length"]) + 1
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:
-    """How drafts are made, in words; None if it is not known."""
+    """Return the speculation in words; None if it is unknown."""
     method = how.get("method")
     if method is None:
         return None
@@ -114,7 +113,7 @@ def drafting(how: t.Mapping[str, t.Any]) -> str | None:
         return f"with {called(how)}"
     if method:
         return "without drafts"
-    # Left out where the engine options say it themselves.
+    # The engine options have the method.
     own = decoding_type(how) or how.get("decoding_type")
     words = METHODS[method_of(own)].words if method_of(own) in METHODS else own
     return f"with {words}, by a speculative_config of its own" if own else "with a speculative_config of its own"

@@ -45,7 +45,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rule
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 RAW = "raw"
-# What the action trtllm_config takes; what of it is known comes from the data.
+# Arguments of the action trtllm_config. The choices come from the data.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "release": {"type": "str", "required": True},
     "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},
@@ -62,9 +62,9 @@ HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; loca
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a caller wants: the neutral inputs, and any engine options.
+    """The neutral inputs, and explicit engine options.
 
-    Without a method the options may have a speculative_config of their own.
+    Without a method the options may have their own speculative_config.
     """
 
     release: str
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def effective_method(self) -> str:
-        """The method, or what the options alone come to."""
+        """Return the method, or the one that the options have."""
         return self.method or (NONE if self.options.get("speculative_config") is None else RAW)
 
 
@@ -133,7 +133,7 @@ def _speculation(request: Request, method: Method, family: Family) -> dict[str, 
 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:
-    """Return a section of the caller's own; where its type needs a draft model and names none, the parameter does."""
+    """Return the explicit section; if its type needs a draft model and names none, add that of the parameter."""
     needed = section.get("decoding_type") in family["needs_model"]
     if not draft_model or not needed or any(key in section for key in ("speculative_model", "speculative_model_dir")):
         return section
@@ -155,7 +155,7 @@ def _case(request: Request, release: Release, subject: Subject) -> Case:
 
 
 def build(request: Request) -> Built:
-    """Return the engine options a request asks for, and everything that is wrong or unwise about them."""
+    """Return the engine options of a request, with all errors and warnings."""
     report = Report()
     release = find_release(request.release, request.family, report)
     method = request.effective_method
@@ -178,8 +178,8 @@ def build(request: Request) -> Built:
 
 
 def render(options: t.Mapping[str, t.Any]) -> str:
-    """Engine options as the text of a file; the same options always give the same text."""
-    # Only rendering needs PyYAML, and a module reports its absence in its own words.
+    """Return the engine options as YAML. Equal options always give the same text."""
+    # Only rendering needs PyYAML; a module reports if it is missing.
     import yaml
 
     body = yaml.dump(
@@ -194,7 +194,7 @@ def requested(arguments: t.Mapping[str, t.Any]) -> Request:
 
 
 def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
-    """Return the request in a recipe's words, which what is served has, too; what is empty there is nothing here."""
+    """Return the request of a recipe or of a deployment's values. An empty value becomes None."""
     return Request(
         **{key: recipe[key] for key in ("options", "family")},
         release=recipe["image"],

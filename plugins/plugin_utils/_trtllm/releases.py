@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Which rules a release of TensorRT-LLM gets: its version, and the release family it belongs to."""
+"""Find the version of a TensorRT-LLM release, and its release family."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the keys of a file of data may hold, and the one error that says where such a file holds something else."""
+"""Read data files against a table of their keys, and report all errors of a file at once."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class DataError(AnsibleError):
-    """A file of the collection's own data that cannot be used; Ansible ends with its message, and no traceback."""
+    """An unusable data file of this collection. Ansible ends with the message, without a traceback."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """What a key may hold."""
+    """The type and the limits of a key."""
 
     kind: type
     required: bool = False
     default: t.Any = None
     choices: tuple[t.Any, ...] = ()
     pattern: re.Pattern[str] | None = None
-    # What fits the pattern, in words.
+    # The pattern in words.
     form: str = ""
-    # Text is printed, and so has no control characters; this says whether it may have line breaks.
+    # Text is printed, so it has no control characters. True allows line breaks.
     lines: bool = False
     least: int | None = None
     most: int | None = None
@@ -51,7 +51,7 @@ def type_name(kind: type) -> str:
 
 
 def has_type(value: t.Any, kind: type) -> bool:
-    """Whether a YAML value has a type; true is not a number, and a whole number is one."""
+    """Return whether a YAML value has a type. A boolean is not a number; a whole number also counts as float."""
     if isinstance(value, bool):
         return kind in (bool, object)
     return isinstance(value, (int, float) if kind is float else kind)
@@ -122,7 +122,7 @@ def refuse_doubles(node: yaml.MappingNode) -> None:
 
 
 def describe(error: Exception) -> str:
-    """Where a YAML text is wrong, and how."""
+    """Return the position and the reason of a YAML error."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(error).split())
@@ -130,7 +130,7 @@ def describe(error: Exception) -> str:
 
 
 def mappings(node: yaml.Node | None, seen: set[int]) -> t.Iterator[yaml.MappingNode]:
-    """Yield the mappings of a text, each once however often an alias stands for it."""
+    """Yield the mappings of a text, each once, even with several aliases."""
     if id(node) in seen or not isinstance(node, yaml.CollectionNode):
         return
     seen.add(id(node))
@@ -142,9 +142,9 @@ def mappings(node: yaml.Node | None, seen: set[int]) -> t.Iterator[yaml.MappingN
         yield from mappings(part, seen)
 
 
-# The parser in C where there is one: it takes a tenth of the time.
+# The parser in C if it is available: it takes a tenth of the time.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Refuses a key that is there twice."""
+    """A loader that refuses duplicate keys."""
 
     def get_single_node(self) -> yaml.Node | None:
         node: yaml.Node | None = super().get_single_node()

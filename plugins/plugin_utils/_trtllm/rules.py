@@ -24,7 +24,7 @@ NO_DYNAMIC_TREE = re.compile(r"gpt-oss|deepseek(?!.*distill)", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What a rule looks at."""
+    """The options that rules judge, and the report of their findings."""
 
     family: Family
     options: t.Mapping[str, t.Any]
@@ -325,7 +325,7 @@ def eagle_means_eagle3(subject: Subject) -> None:
 
 
 def two_models_are_deprecated(subject: Subject) -> None:
-    # What may be gone already is told of each such key.
+    # An unread release has a finding for each such key already.
     if not subject.family["two_models_end"] or subject.unread:
         return
     for key in ("eagle3_one_model", "mtp_eagle_one_model"):

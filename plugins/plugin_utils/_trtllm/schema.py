@@ -4,55 +4,55 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""The release families of TensorRT-LLM: their engine options are data, a file of `families/` each, read here.
+"""Read the release families of TensorRT-LLM, one file of `families/` each, with their engine options.
 
 A family, named like its file
-    extends            another family; what is not said here is as it is there
-    first, last        the first and last release it holds for; without last it ends where another family begins
-    known              the releases it was written for; any other one of the family is a warning
-    tags               tags that name no release and move, with the release that stands for each
-    draft_model_key    how speculative_config names the draft model
-    needs_model        the decoding types that the server refuses without a draft model
-    needs_length       the decoding types that the server refuses without a draft length
-    refused_types      decoding types that the schema knows and the server refuses, and why
+    extends            another family, from which all other values are inherited
+    first, last        its first and last release; without last it ends where another family begins
+    known              the releases that were read for it; any other one of the family is a warning
+    tags               moving tags, each with the release that it stands for
+    draft_model_key    the key of speculative_config for the draft model
+    needs_model        decoding types that need a draft model
+    needs_length       decoding types that need a draft length
+    refused_types      decoding types of the schema that the server refuses, with the reason
     schedule_start     the batch size that draft_len_schedule must hold; null if its smallest one counts
     tree_by_width      true if dynamic_tree_max_topK alone turns the dynamic tree on
     two_models_end     true if drafting as two models is deprecated
     graph_sizes_together  true if cuda_graph_config may have batch_sizes and max_batch_size, which must agree
-    sections           the mappings, by the name that TensorRT-LLM gives them; `TorchLlmArgs` is the whole file
+    sections           the mappings, by their names in TensorRT-LLM; `TorchLlmArgs` is the whole file
 
 A section
     fields             field name -> field; the order is the order of the rendered file
     extends            another section whose fields come first
-    renamed            names people use here which never were or no longer are fields -> what to write instead
-    newer              names that newer releases have; a final * stands for any end
+    renamed            names that are not fields, or no longer -> the replacement
+    newer              names of newer releases; a final * matches any ending
 A section with `tag` is a union: the value under that name chooses the section in `variants`.
 
-A field is a word (bool, int, count, size, float, fraction, str, any; with `or null` behind it null may be written, too)
-or a mapping with one of
+A field is a word (bool, int, count, size, float, fraction, str, any; followed by `or null` if null is allowed) or a
+mapping with one of
     is                 a word
-    values             the allowed texts; fold (upper or lower) means that the server does not mind the case
-    list               the field that each item is
-    map                the field that each value is; keys (int) says what the keys are
+    values             the allowed texts; with fold (upper or lower) the server ignores case
+    list               the field of each item
+    map                the field of each value; keys (int) is the type of the keys
     section            the name of a section
     any_of             several fields
-    never              why a file can not hold it
-and perhaps
-    nullable           true if null may be written
-    required           true if it must be there
+    never              the reason why a file cannot have it
+and optionally
+    nullable           true if null is allowed
+    required           true if the key is mandatory
     min, max           bounds; above and below exclude the bound itself
     newer              values of newer releases, spelled as in a section's newer
-    min_items          the least length of a list
-    alias              another name the server accepts
-    since              the first release of the family that may have it
-    instead            what to write in releases before that one
-    until              the first release that is known to lack it; it may be gone in one before
-    advice             what to say when it is there
-Where a reason or anything else stands several times, an anchor of YAML names it; `reasons` is where they may be.
+    min_items          the minimum length of a list
+    alias              another name that the server accepts
+    since              the first release of the family with this field
+    instead            the replacement in releases before that one
+    until              the first release that is known to lack it; an earlier one may lack it as well
+    advice             the warning if it is set
+A text that is used several times has a YAML anchor; `reasons` is a place for such texts.
 
-In a family that extends another one, `fields` and `renamed` name what differs, and null takes a name away, or a whole
-section. A field may be `newer` (only newer releases have it), may say only what is different of it, and stands where it
-stood or behind the one that `after` names. Any other key of a section replaces what was there.
+In a family that extends another one, `fields` and `renamed` have only the differences, and null removes a name or a
+whole section. A field may be `newer` (only newer releases have it), and may have only its changed keys. It keeps its
+position, or follows the field that `after` names. Any other key of a section replaces the inherited one.
 """
 
 from __future__ import annotations
@@ -76,14 +76,11 @@ Family = t.Mapping[str, t.Any]
 Said = dict[str, t.Any]
 
 DIRECTORY = Path(__file__).parent / "families"
-# What is said of one family only.
+# Keys that are not inherited.
 OWN: Said = {"last": None, "tags": {}}
 MADE_OF = ("extends", "reasons")
-# What holds where no other family is extended.
+# Defaults of a family that extends no other one.
 WITHOUT: Said = {"schedule_start": None, "sections": {}}
-
-
-# A family that extends another one
 
 
 def _in_full(said: t.Any) -> Said:
@@ -91,7 +88,7 @@ def _in_full(said: t.Any) -> Said:
 
 
 def _changed_field(before: t.Any, said: t.Any) -> t.Any:
-    """Return the field as it is now; a mapping that does not say what it holds only adds to what was said before."""
+    """Return the changed field. A mapping without a type adds its keys to the inherited field."""
     if not isinstance(said, dict):
         return said
     change = {key: value for key, value in said.items() if key != "after"}
@@ -126,7 +123,7 @@ def _changed_section(before: Section, change: Section) -> Said:
 
 
 def overlaid(before: Said, change: Said) -> Said:
-    """Return a family as another one with what is different of it."""
+    """Return a family from an inherited one and its differences."""
     sections = {
         name: _changed_section(before["sections"].get(name, {}), said)
         for name, said in {**{key: {} for key in before["sections"]}, **change.get("sections", {})}.items()
@@ -135,11 +132,8 @@ def overlaid(before: Said, change: Said) -> Said:
     return {**before, **OWN, **change, "sections": sections}
 
 
-# What is said, as the checker reads it
-
-
 def field(said: t.Any) -> Field:
-    """Return a field with its type (that of its word; list, map, section, union or any), and what it holds."""
+    """Return a field with its type (that of its word; list, map, section, union or any) and its content."""
     more = _in_full(said)
     kind = next(kind for kind in KINDS if kind in more)
     value = more.pop(kind)
@@ -184,7 +178,7 @@ def read(directory: Path) -> tuple[Family, ...]:
             before = dict(WITHOUT) if base is None else dict(whole(base, (name, *above)))
             lineage = [name, *before.pop("lineage", [])]
             rows.refuse(files[name], said_errors(said[name], before))
-            # What the file is made of is not about the family.
+            # Keys of the file that are not facts of the family.
             family = {key: value for key, value in overlaid(before, said[name]).items() if key not in MADE_OF}
             rows.refuse(files[name], whole_errors(family))
             made[name] = {**family, "lineage": lineage}

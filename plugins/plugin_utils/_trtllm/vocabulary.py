@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the file of a release family may say, as a table; schema.py explains each word."""
+"""The keys of a release family's file as a table; schema.py explains each of them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FAMILY: dict[str, Field] = {
 
 
 def inner(said: Said) -> list[t.Any]:
-    """Return the fields that a field holds."""
+    """Return the fields inside a field."""
     return [*(said[key] for key in ("list", "map") if key in said), *said.get("any_of", [])]
 
 
