@@ -39,7 +39,7 @@ _CLOCK_CHANGE = 0.1
 _COUNT_DIFFERENCE = 0.03
 # So many chunks with more tokens than one pass can make may be hiccups of the network.
 _MERGED = 0.01
-# How much of two answers is shown where they part.
+# Characters of two answers that are shown around their first difference.
 _BEFORE, _AFTER = 20, 40
 
 Facts = t.Mapping[str, t.Any]
@@ -66,7 +66,7 @@ def time_to_first_token(sample: Facts) -> float | None:
 
 
 def passes(sample: Facts) -> list[int]:
-    """Tokens of each pass; empty if nobody knows."""
+    """Return the tokens of each pass; empty if unknown."""
     return sample.get("pass_tokens") or []
 
 
@@ -109,13 +109,13 @@ def server_acceptance_length(sample: Facts) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What was measured with one draft length; a point with an error has no samples."""
+    """The measurements with one draft length. A point with an error has no samples."""
 
     entry: Facts
 
     @property
     def drafts(self) -> int:
-        """How many at once; 0 is without."""
+        """Return the draft length; 0 is without speculation."""
         return drafts(self.entry)
 
     @property
@@ -137,7 +137,7 @@ class Point:
 
     @functools.cached_property
     def grouped(self) -> bool:
-        """Whether the stream has several passes in a chunk, so that passes cannot be told apart."""
+        """Return whether a chunk of the stream has several passes, so that single passes are unknown."""
         counts = [count for sample in self.samples for count in passes(sample)]
         return sum(count > self.drafts + 1 for count in counts) > _MERGED * len(counts)
 
@@ -179,7 +179,7 @@ def _mean(values: Facts) -> Figure | None:
 
 
 def _speedup(point: Point, off: Point | None, prompts: t.Iterable[str]) -> Figure | None:
-    """How much faster than without drafts, paired by prompt."""
+    """Return the speed-up over the target model alone, paired by prompt."""
     if off is None or not point.drafts:
         return None
     pairs = [prompt for prompt in prompts if prompt in point.speeds and prompt in off.speeds]
@@ -208,7 +208,7 @@ def _parting(one: str, other: str) -> int:
 
 
 def _identical(point: Point, off: Point | None) -> Report | None:
-    """How many answers are those without drafts, and where the first other one differs."""
+    """Return how many answers equal those without speculation, and where the first other one differs."""
     if off is None or not point.drafts:
         return None
     compared = [prompt for prompt in off.texts if prompt in point.texts]
@@ -267,9 +267,6 @@ def _describe(
         "loading_s": point.entry.get("loading_s"),
         "memory_available": point.entry.get("memory_available"),
     }
-
-
-# What it comes to
 
 
 def _best(points: t.Sequence[Facts]) -> Facts:
@@ -338,9 +335,6 @@ def verdict(points: t.Sequence[Facts], repetitions: int = 1) -> Report:
         f"Undecided: {called(drafts(best))} is {_times(best['speedup'])}, which may be chance; more "
         f"prompts, or -e speculative_benchmark_repetitions={2 * repetitions}, may settle it.",
     )
-
-
-# What looks wrong
 
 
 def _finding(name: str, message: str) -> dict[str, str]:

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""The draft length that a benchmark has chosen for a deployment, which holds for just what was measured."""
+"""Store the draft length that a benchmark chose. It applies only to the measured recipe, image and models."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
 
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
-    """Return a hash of what a recipe says of what is served; a choice that is kept is found by it."""
-    # Where its file is and what is told of it change nothing of that.
+    """Return the hash of a recipe's values, by which a stored choice is found."""
+    # File name and description do not change the deployment.
     said = {key: value for key, value in recipe.items() if key not in ("path", "fallback", "note")}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 

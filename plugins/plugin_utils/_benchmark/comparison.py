@@ -51,7 +51,7 @@ class Row(t.TypedDict):
 
 
 class Difference(t.TypedDict):
-    """What the two reports do not have in common besides their figures."""
+    """Return the differences of two reports besides their figures."""
 
     what: str
     before: str | None
@@ -59,7 +59,7 @@ class Difference(t.TypedDict):
 
 
 class Comparison(t.TypedDict):
-    """What two reports say together."""
+    """The comparison of two reports."""
 
     date: str
     verdict: str
@@ -109,7 +109,7 @@ def change(before: Figure | None, after: Figure | None) -> Change:
 
 
 def judgement(found: Change) -> str:
-    """Whether the factor surely differs from one, and in which direction."""
+    """Return whether the factor is significantly above or below one."""
     if found["low"] is None or found["high"] is None:
         return "unknown"
     if found["low"] > 1:

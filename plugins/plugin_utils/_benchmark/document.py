@@ -23,7 +23,7 @@ Report = dict[str, t.Any]
 
 SCHEMA = 1
 ADDRESS = "<address>"
-# Registries that everybody knows; another one tells where somebody works.
+# Public registries. The name of another one would identify its owner.
 PUBLIC_REGISTRIES = ("nvcr.io", "docker.io", "ghcr.io", "quay.io")
 # Names of hosts that say nothing, and would be found in sentences that mean something else.
 ORDINARY_NAMES = ("localhost", "spark", "sparks", "dgx", "dgx-spark", "head", "worker")
@@ -41,17 +41,14 @@ class DocumentError(Exception):
     """A file cannot be read or written; the text is one sentence for the user."""
 
 
-# What is taken out
-
-
 def tells_something(name: str) -> bool:
-    """Whether a host's name can be told from a word of ours."""
+    """Return whether a host's name differs from all words of this collection."""
     plain = name.isalpha() and len(name) < SHORTEST_WORD
     return bool(name) and not plain and name.lower() not in ORDINARY_NAMES
 
 
 def registry_of(reference: t.Any) -> str:
-    """Return the host in an image's reference, if it is one that not everybody knows."""
+    """Return the host in an image's reference, if it is no public registry."""
     host, slash, _path = str(reference or "").partition("/")
     is_host = bool(slash) and ("." in host or ":" in host or host == "localhost")
     return host if is_host and host not in PUBLIC_REGISTRIES else ""
@@ -162,7 +159,7 @@ POINT = {
     "theory": Optional({"a": is_share, "break_even_best": Optional(number), "break_even_worst": Optional(number)}),
     "lengths": [{"prompt_tokens": Optional(count), "ttft_s": Optional(number)}],
 }
-# What a comparison uses of an earlier report.
+# The keys of an earlier report that a comparison uses.
 SHAPE = {
     "schema": schema,
     "title": text,

@@ -141,14 +141,14 @@ def cost(point: Point, report: Report) -> str | None:
 
 
 def speedup_certainty(figure: t.Mapping[str, t.Any]) -> str:
-    """Whether a speed-up is surely one."""
+    """Return whether a speed-up is significant."""
     if figure["low"] is not None and figure["low"] > 1:
         return "faster"
     return "slower" if figure["high"] is not None and figure["high"] < 1 else "unsure"
 
 
 def changed(change: Change, key: str) -> str:
-    """Whether a figure surely became better or worse."""
+    """Return whether a figure is significantly better or worse."""
     result = judgement(change)
     if result not in ("more", "less"):
         return ""
@@ -156,7 +156,7 @@ def changed(change: Change, key: str) -> str:
 
 
 def first_difference(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Where two answers part: what they have in common, and how each of them goes on."""
+    """Return the common beginning of two answers, and the rest of each."""
     alike = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first["with"], first["without"]))
     common = "".join(character for character, _same in alike)
     return {**first, "common": common, **{key: first[key][len(common) :] for key in ("with", "without")}}
@@ -181,7 +181,7 @@ def categories(report: Report) -> list[tuple[str, int]]:
 
 
 def drafts_of(report: Report) -> str:
-    """How what was served drafts."""
+    """Return the speculation of the deployment in words."""
     if not report["draft_length"]:
         return "no drafts"
     method = str(report.get("method") or "drafts")

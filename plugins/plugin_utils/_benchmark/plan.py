@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a benchmark is going to do: which draft lengths, with which engine options, on which prompts, how long."""
+"""Plan a benchmark: draft lengths, engine options, prompts and duration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUICK = (0, 1, 3)
 LONGEST = 64
 SECTION = "speculative_config"
 FIELDS = {"id": str, "category": str, "prompt": str}
-# What the program that measures is told besides.
+# Further settings of the measuring program.
 SWEEP: dict[str, dict[str, t.Any]] = {
     "deployment": {"type": "str"},
     "results": {"type": "str"},
@@ -37,7 +37,7 @@ SWEEP: dict[str, dict[str, t.Any]] = {
     "ready_timeout": {"type": "int"},
     "answer_timeout": {"type": "int"},
 }
-# What the action takes.
+# Arguments of the action.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "record": {"type": "dict", "required": True},
     "choice": {"type": "dict"},
@@ -71,7 +71,7 @@ class SweepPoint(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How each point is measured."""
+    """The settings of the measurement of each point."""
 
     max_tokens: int
     repetitions: int
@@ -98,7 +98,7 @@ def requested_points(inputs: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any
 
 
 def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[SweepPoint]:
-    """Return the draft lengths in the order in which they are measured; what serves now is always among them."""
+    """Return the draft lengths in the order of measurement. The current one is always among them."""
     if given:
         lengths = [read_length(value) for value in given]
         wrong = [repr(value) for value, length in zip(given, lengths) if length is None]
@@ -116,7 +116,7 @@ def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Sw
 
 
 def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """How the deployment drafts; after a benchmark that chose no drafts, how it would."""
+    """Return the speculation of the deployment; after a benchmark that chose none, that of its recipe."""
     section = record["options"].get(SECTION) or (choice.get(SECTION) if record.get("method") == NONE else None)
     if not section:
         raise BenchmarkError(
@@ -203,7 +203,7 @@ def points(
 
 
 def read_prompts(text: str, path: str) -> list[dict[str, t.Any]]:
-    """Prompts from JSON lines: prompt, and if wanted id, category and optional. All errors at once."""
+    """Return the prompts of JSON lines: prompt, and optionally id, category and optional. Report all errors at once."""
     prompts: list[dict[str, t.Any]] = []
     errors = []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -238,7 +238,7 @@ def read_prompt(line: str, number: int) -> dict[str, t.Any]:
             raise BenchmarkError(
                 f"'{name}' " + ("must be a text that is not empty" if name in prompt else "is missing")
             )
-        # JSON can write half a character, which nobody can send.
+        # JSON can contain half a character, which cannot be sent.
         if prompt[name] != prompt[name].encode("utf-8", "ignore").decode():
             raise BenchmarkError(f"'{name}' has half a character in it, a \\uD8.. or \\uDC.. without its other half")
     if not isinstance(prompt["optional"], bool):
@@ -285,7 +285,7 @@ def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], h
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a person says it."""
+    """Return a duration in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -331,7 +331,7 @@ def announcement(
 
 
 def collection_version(root: Path) -> str | None:
-    """Return the version of this collection, from a clone or installed; None if neither file says it."""
+    """Return the version of this collection, cloned or installed; None if neither file has it."""
     for name, place in (("galaxy.yml", ()), ("MANIFEST.json", ("collection_info",))):
         try:
             data = yaml.safe_load((root / name).read_text(encoding="utf-8"))

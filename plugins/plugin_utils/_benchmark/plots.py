@@ -119,8 +119,8 @@ class Plot:
 
 
 def is_available() -> bool:
-    """Whether matplotlib can be used. It is imported only here and below: the controller may not have it."""
-    # On its first day it tells of the fonts it looks through, and of a home where it cannot keep what it found.
+    """Return whether matplotlib is available. It is imported only here and below: the controller may lack it."""
+    # At its first use it logs its search for fonts, and a home without a writable cache.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         import matplotlib.figure  # noqa: F401
@@ -149,9 +149,6 @@ def plots(report: Report, before: Report | None = None) -> list[Plot]:
         )
         if (text := _in_words(words, series))
     ]
-
-
-# What the plots are made of
 
 
 def points_with(report: Report, key: str, drafts_only: bool = True) -> list[Point]:
@@ -494,7 +491,7 @@ def _svg(name: str, draw: t.Callable[[Axes, t.Sequence[Series]], None], series: 
 
     target = io.BytesIO()
     with matplotlib.rc_context():
-        # Whatever the user's own matplotlibrc says.
+        # Independent of the user's matplotlibrc.
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72), layout="constrained")

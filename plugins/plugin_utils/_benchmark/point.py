@@ -4,9 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""How many tokens are drafted at once: the key draft_length of a report's points, and of its verdict.
+"""Read the key draft_length of a report's points and of its verdict.
 
-0 is without drafts.
+0 is without speculation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Point = t.Mapping[str, t.Any]
 
 
 def drafts(point: Point) -> int:
-    """How many are drafted, which is nothing that a point may lack."""
+    """Return the draft length, which every point has."""
     return int(point["draft_length"])
 
 

@@ -12,7 +12,7 @@ import math
 import statistics
 import typing as t
 
-# Halvings of an interval of angles until it is as narrow as a float can tell.
+# Halvings of an interval of angles down to the precision of a float.
 _HALVINGS = 60
 _CONFIDENCE = 0.95
 

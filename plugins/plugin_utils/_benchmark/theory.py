@@ -4,10 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What speculation should bring, and what the memory of a Spark allows at most.
+"""Compute the expected gain of speculation, and the speed limit by a Spark's memory bandwidth.
 
-If each drafted token is accepted with the chance a, a pass that checks k of them makes E(a, k) = 1 + a + ... + a^k
-tokens. At batch 1 a pass lasts as long as reading the weights from memory, and what does not depend on them (t0):
+If each drafted token is accepted with probability a, a pass that verifies k of them yields E(a, k) = 1 + a + ... + a^k
+tokens. At batch 1 the time of a pass is that of reading the weights, and a constant part (t0):
 t_pass = t0 + bytes / bandwidth.
 """
 
@@ -90,7 +90,7 @@ def theory(acceptance: float, drafts: int, roofline: t.Mapping[str, t.Any] | Non
 
 
 def pass_seconds(gigabytes: float, bandwidth: float, fixed: float = 0.0) -> float:
-    """How long a pass lasts that reads so much; fixed is what it takes besides."""
+    """Return the seconds of a pass that reads these bytes; `fixed` is its constant part."""
     return fixed + gigabytes / bandwidth
 
 
@@ -129,7 +129,7 @@ def _note(share: float | None, overhead_ms: float | None, pass_ms: float | None)
 
 
 def bound(roofline: t.Mapping[str, t.Any] | None, sparks: int, tokens_per_second: float | None) -> Bound | None:
-    """Return the bound for speed without drafts beside the measured one; None if nobody knows what a token reads."""
+    """Return the bound for speed without drafts beside the measured one; None if the bytes per token are unknown."""
     gigabytes = (roofline or {}).get("target_gb")
     if not gigabytes:
         return None

@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""What each interface of the cable carries, bounded in time and bytes: for the module watched_job.
+"""Measure the bandwidth of each interface of the cable, bounded in time and bytes. A program for a watched job.
 
 HOW DIRECTORY receive PORT RAIL...                               on the worker
 HOW DIRECTORY send PORT SECONDS BYTES MINIMUM_GBPS RAIL...       on the head
 
-HOW is auto where nobody has asked for it: then a test that fails is a finding. A rail is
-INTERFACE=OWN_ADDRESS=PEER_ADDRESS. Of one plain TCP stream what counts is what the receiver says has arrived; by RDMA
-ib_write_bw measures, where both have it. What was measured is written down in DIRECTORY, the collection's own, and
-holds until the next start. If HOW is tcp, there is only that stream, and nothing is written.
+HOW is auto if no user has requested the test: then a failed test is a finding. A rail is
+INTERFACE=OWN_ADDRESS=PEER_ADDRESS. With one plain TCP stream the receiver's bytes count; with RDMA ib_write_bw
+measures, if both Sparks have it. The result is stored in DIRECTORY, which belongs to the collection, and is valid until
+the next boot. If HOW is tcp, there is only that stream, and nothing is written.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rails(arguments: t.Sequence[str]) -> list[Rail]:
 
 
 def drain(connection: socket.socket) -> int:
-    """Take everything, and tell the other end how much it was."""
+    """Receive all data, and report its size to the other end."""
     buffer, total = bytearray(BLOCK), 0
     connection.settimeout(STALL_S)
     while True:
@@ -177,9 +177,6 @@ def by_rdma(rail: Rail, port: int) -> float | None:
         if result is None:
             time.sleep(0.5)
     return result
-
-
-# What it means
 
 
 def verdict(row: dict[str, t.Any], minimum: float) -> str | None:

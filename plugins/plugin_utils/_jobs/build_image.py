@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlencode
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
 
-# Apt tries a mirror that does not answer for minutes, and says nothing meanwhile.
+# Apt tries an unreachable mirror for minutes, without output.
 SILENCE_S = 900.0
 REPORT_EVERY_S = 1.0
 QUIET_S = 30.0
@@ -41,9 +41,9 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Docker takes these as arguments of any build, gives them to its commands, and keeps them out of the image and of its
 # history, also with a password in them: docs.docker.com/reference/dockerfile, "Predefined ARGs".
 PROXIES = {"HTTP_PROXY": "HttpProxy", "HTTPS_PROXY": "HttpsProxy", "NO_PROXY": "NoProxy"}
-# What stands before the host of a URL, with or without a scheme; a password may hold an @.
+# The part of a URL before the host, with or without a scheme; a password may contain an @.
 CREDENTIALS = re.compile(r"^(?:[a-z0-9+.-]+://)?([^/]*)@", re.IGNORECASE)
-# What the Engine shows in the place of a login; nobody can use it.
+# The Engine's replacement of a login; it is no secret.
 MASKED = "xxxxx:xxxxx@"
 LOOPBACK = re.compile(r"^(?:[a-z0-9+.-]+://)?(?:[^/]*@)?(?:localhost|127[.][0-9.]+|\[::1\])(?:[:/]|$)", re.IGNORECASE)
 
@@ -66,7 +66,7 @@ def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
 
 
 def secrets(settings: t.Mapping[str, str]) -> list[str]:
-    """Who logs in to the proxies, and with what, as a command may print it; the longest first."""
+    """Return the logins of the proxies in all forms that a command may print, the longest first."""
     result = {match[1] for value in settings.values() if (match := CREDENTIALS.match(value))}
     result |= {login.partition(":")[2] for login in result}
     result |= {unquote(secret) for secret in result}
@@ -85,7 +85,7 @@ def context(dockerfile: str) -> bytes:
 
 
 class Output:
-    """What the commands print, which comes in pieces."""
+    """The output of the commands, which arrives in pieces."""
 
     def __init__(self, hidden: t.Sequence[str] = ()) -> None:
         self._hidden = hidden
@@ -95,11 +95,11 @@ class Output:
         self._heard = time.monotonic()
         self._step = ""
         self.percent: float | None = None
-        # What is printed comes in one thread and is told of in another.
+        # One thread receives the output, another one reports it.
         self.lock = threading.Lock()
 
     def state(self) -> Message:
-        """How far it is."""
+        """Return the progress of the build."""
         with self.lock:
             return {"percent": self.percent, "text": self.text()}
 
@@ -111,7 +111,7 @@ class Output:
             if step := STEP.match(line):
                 number, count = int(step[1]), int(step[2])
                 self._step, self.percent = f"step {number} of {count}", round(100 * (number - 1) / count, 1)
-            # The Engine's own remarks tell nobody anything.
+            # The Engine's own remarks are of no use.
             if not line.startswith("---> "):
                 self._last.append(line)
             if line.startswith("E: "):

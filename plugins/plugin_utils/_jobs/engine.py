@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""The Docker Engine by its socket: what jobs ask of it, and what it says while it works."""
+"""Call the Docker Engine by its socket, and read the progress of its work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Engine(engine.Engine):
 
     def __init__(self, path: str = SOCKET, images: str = "") -> None:
         super().__init__(path)
-        # Where it keeps its images.
+        # Its image store.
         self._images = images
 
     def request(self, *arguments: t.Any, **more: t.Any) -> http.client.HTTPResponse:
@@ -58,7 +58,7 @@ class Engine(engine.Engine):
             raise EngineError("the Docker Engine went away") from e
 
     def room(self) -> str:
-        """How much space is left where it keeps its images, for an error message."""
+        """Return the free space of the image store as text for an error message."""
         try:
             free = shutil.disk_usage(self._images).free
         except OSError:

@@ -4,11 +4,11 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
+"""Run fetch_models.py in a container without a GPU, and pass on its output. A program for a watched job.
 
-The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (what
-fetch_models.py is told). The standard input is another one: token, and files, by model. In the container this same
-program runs, with the arguments `inside` and spec, and the same standard input.
+The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (the
+argument of fetch_models.py). The standard input is another one: token, and files, by model. The same program runs in
+the container, with the arguments `inside` and spec, and the same standard input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 
 def command(job: dict[str, t.Any], program: Path, environment: t.Mapping[str, str]) -> list[str]:
-    """Return the docker command line. It holds no secret: everybody on the host can read it."""
+    """Return the docker command line. It has no secret, because all users of the host can read it."""
     proxies = [part for name in PROXY_VARIABLES if name in environment for part in ("--env", name)]
     return [
         *("docker", "run", "--rm", "--interactive", "--name", CONTAINER, "--pull", "never"),
@@ -118,7 +118,7 @@ def main() -> int:
         raise ValueError("the container has to be started with pipes")
     errors = Errors(process.stderr)
     errors.start()
-    # A container that does not start reads nothing; why it does not is told below.
+    # A container that does not start reads nothing; its reason is reported below.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(told)
         process.stdin.close()
@@ -128,7 +128,7 @@ def main() -> int:
             print(line, end="", flush=True)
             final = final or is_final(line)
     finally:
-        # Whoever listened is gone (the job's supervisor was killed): the download must not go on alone.
+        # The job's supervisor was killed: the download must end with it.
         if process.poll() is None and not final:
             remove_container()
     code = process.wait()

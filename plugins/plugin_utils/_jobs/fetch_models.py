@@ -6,11 +6,11 @@
 
 """Download models into the Hugging Face cache and check them.
 
-Runs inside the fetch container with the image's huggingface_hub, as the login user. It is told: endpoint, cache and
+Runs inside the fetch container with the image's huggingface_hub, as the login user. Its inputs: endpoint, cache and
 receipts (directories in the container), host_cache (the cache's name for messages) and repositories (id, revision,
-commit, include, exclude, and verify if its receipt is not to be trusted); the token, or nothing; and the wanted files
-of each model as the Hub lists them: path, size and blob.
-Prints one JSON object a line: progress, and at last a result or an error.
+commit, include, exclude, and verify to ignore its receipt); the token, or nothing; and the files of each model as the
+Hub lists them: path, size and blob.
+It prints one JSON object a line: progress, and at the end a result or an error.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ REPORT_EVERY_S = 2.0
 RATE_WINDOW_S = 30.0
 CHUNK = 8 * 1024 * 1024
 WORKERS = 4
-# What a cut connection costs. huggingface_hub writes 10 MB at a time and forgets a piece that it has not got whole.
+# Bytes that a broken connection loses: huggingface_hub writes 10 MB at a time, and drops an incomplete piece.
 DOWNLOAD_PIECE = 256 * 1024
 # The networking libraries of huggingface_hub before and since 1.0.
 NETWORK_LIBRARIES = frozenset({"requests", "urllib3", "httpx", "httpcore"})
 
 
 class FetchError(Exception):
-    """The download cannot go on; the text is one sentence that says what to do."""
+    """The download failed. The text is one sentence with the fix."""
 
 
 class IncompleteError(OSError):
@@ -80,7 +80,7 @@ class IncompleteError(OSError):
 
 
 class Repository:
-    """One model: what is wanted, and where it goes."""
+    """A model to download, and its place in the cache."""
 
     def __init__(self, cache: Path, spec: t.Mapping[str, t.Any], files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
         self.wanted = ModelSpec.of(spec)
@@ -97,14 +97,14 @@ class Repository:
         return self.cached.missing(self.commit, self.files)
 
     def part(self, file: RemoteFile) -> Path:
-        """Where huggingface_hub keeps, and later continues, what it has of a file."""
+        """Return the path of a file's part, which huggingface_hub continues."""
         return self.blobs / f"{file.blob}.incomplete"
 
     def bytes_wanted(self) -> int:
         return sum({file.blob: file.size for file in self.files}.values())
 
     def bytes_there(self) -> int:
-        """Return the downloaded bytes of the wanted files, parts included; a blob that two files share counts once."""
+        """Return the downloaded bytes of the files, with parts. A blob of two files counts once."""
         parts: dict[str, int] = {}
         for part in self.cached.parts():
             parts[part.blob] = max(parts.get(part.blob, 0), part.size)
@@ -116,7 +116,7 @@ class Repository:
 
 
 class Progress(Reports):
-    """How far the download is."""
+    """The progress of the download."""
 
     def __init__(self, total: int, measure: t.Callable[[], int], waits: t.Callable[[], str]) -> None:
         super().__init__(self.state, REPORT_EVERY_S)
@@ -152,7 +152,7 @@ def refused_s(error: BaseException) -> float | None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether another try may help: the network, the Hub, a connection that was cut."""
+    """Return whether another attempt may help: an error of the network, the Hub or the connection."""
     library = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or library in NETWORK_LIBRARIES or status_of(error) is not None
 
@@ -165,13 +165,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def remove_orphans(repository: Repository) -> int:
-    """Delete incomplete downloads that no missing file will continue, but none that somebody is just writing."""
+    """Delete incomplete downloads that no missing file continues, except those that are being written."""
     freed = 0
     for part in repository.cached.orphans(repository.missing()):
         with lock_if_free(repository.cached.lock(part.blob)) as free:
             if free:
                 freed += part.size
-                # In a complete cache that belongs to somebody else this is not worth failing for.
+                # No failure in a complete cache that belongs to another user.
                 with contextlib.suppress(OSError):
                     part.path.unlink()
     return freed
@@ -211,13 +211,13 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
 
 
-# What a receipt notes of a file, and of all files by their paths.
+# The receipt of a file, and of all files by their paths.
 File = dict[str, t.Any]
 Noted = dict[str, File]
 
 
 def is_noted(known: File | None, file: RemoteFile, status: os.stat_result) -> bool:
-    """Whether a file has not changed since its checksum was noted, and was right."""
+    """Return whether a file is unchanged since its checksum was verified."""
     noted = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file.blob}
     return known is not None and noted.items() <= known.items()
 
@@ -316,7 +316,7 @@ class Fetch:
             raise IncompleteError(f"{len(missing)} files of {repository.id} did not arrive")
 
     def persist(self, repository: Repository, action: t.Callable[[], None]) -> None:
-        """Do it again after a passing error. Only tries that brought nothing count, and being told to wait is none."""
+        """Repeat a download after a temporary error. Attempts with progress and requested waits do not count."""
         tries, limited = 0, 0.0
         while True:
             there = self.bytes_there()
@@ -341,7 +341,7 @@ class Fetch:
             self.wait(delay, f"the connection failed, trying again ({tries} of {TRIES - 1})")
 
     def wait_out(self, repository: Repository, seconds: float, altogether: float) -> None:
-        """Wait as long as the Hub says, telling for how long yet."""
+        """Wait as long as the Hub requests, and report the remaining time."""
         if altogether > LONGEST_LIMIT_S:
             raise FetchError(
                 f"The Hub {self.endpoint} limits the requests of this network, so that {repository.id} does not get on "
@@ -420,7 +420,7 @@ class Fetch:
         if wrong:
             log(f"fetching again: {', '.join(wrong)}")
             self.fetch()
-            # What was right is not read again.
+            # Verified files are not read again.
             if again := self.compare(known):
                 raise FetchError(
                     f"The checksum of {' and of '.join(again)} is not the Hub's, though it was fetched again, so it "

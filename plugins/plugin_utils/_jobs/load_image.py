@@ -33,7 +33,7 @@ from .progress import Message, emit, share
 CHUNK = 1024 * 1024
 BLOCK = 512
 REPORT_EVERY_S = 1.0
-# Docker says nothing while it unpacks: more than a large image takes on a slow disk.
+# Docker unpacks without output: longer than for a large image on a slow disk.
 SILENCE_S = 1800.0
 
 UNPACKING = "Error unpacking image"

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a job says, one JSON object a line, and how it says how much and how long."""
+"""Print the messages of a job, one JSON object a line, with amounts and times in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyReports = t.TypeVar("AnyReports", bound="Reports")
 
 
 def emit(message: Message) -> None:
-    """Tell the watched job: progress, a result or an error."""
+    """Print a message for the watched job: progress, a result or an error."""
     print(json.dumps(message), flush=True)
 
 
@@ -54,7 +54,7 @@ def pace(rate: float, left: float | None) -> str:
 
 
 class Rate:
-    """How fast a number of bytes has grown of late, in bytes per second."""
+    """The recent growth of a number of bytes, in bytes per second."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
@@ -62,18 +62,18 @@ class Rate:
 
     def at(self, now: float, count: int) -> float:
         if self._seen and count < self._seen[-1][1]:
-            # Something was begun anew.
+            # A part was started again.
             self._seen.clear()
         self._seen.append((now, count))
         while now - self._seen[0][0] > self._window_s:
             self._seen.popleft()
         then, before = self._seen[0]
-        # Over less than a second it says nothing.
+        # Less than a second gives no useful rate.
         return (count - before) / (now - then) if now - then >= 1 else 0.0
 
 
 class Reports:
-    """Says how far it is as long as it is open, and once more at its end; not twice the same."""
+    """Report progress while it is open, and once more at its end; never the same twice."""
 
     def __init__(self, state: t.Callable[[], Message | None], every_s: float) -> None:
         self._state = state

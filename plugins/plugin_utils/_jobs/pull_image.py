@@ -57,7 +57,7 @@ def registry_host(reference: str) -> str:
 
 @dataclass
 class Layer:
-    """How far one layer is."""
+    """The progress of a layer."""
 
     size: int | None = None
     fetched: int = 0
@@ -75,7 +75,7 @@ class Progress:
         self._layers: dict[str, Layer] = {}
         self._rate = Rate(RATE_WINDOW_S)
         self._count = 0
-        # Messages come in one thread and are told of in another.
+        # One thread receives messages, another one reports them.
         self.lock = threading.Lock()
         self._grew = clock()
         self._retrying = False

@@ -4,21 +4,21 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Receive what another Spark sends. The forced command of the key that the copy service knows, and nothing else.
+"""Receive files from another Spark. The forced command of the copy service's only key.
 
-It is told the directories that may be written to: spool, and for models cache, receipts and tiktoken_encodings.
-Whoever sends says one JSON object a line on the standard input, and is answered with one:
+Its argument has the writable directories: spool, and for models cache, receipts and tiktoken_encodings.
+The sender writes one JSON object a line to the standard input, and gets one as answer:
 
 {"put": "blob", "repository": ..., "blob": ..., "size": ..., "sha256": ...}   a file of a model
 {"put": "tiktoken_encoding", "name": ..., "size": ..., "sha256": ...}                a tokenizer file
 {"put": "member", "fingerprint": ..., "name": ..., "size": ...}               a member of a saved image
-    is answered with {"have": BYTES, "complete": BOOL}. If it is not complete, the bytes from there on follow at once,
-    and then {"sha256": ...}, which is answered with {"stored": true} or {"wrong": SHA256}.
-{"finish": {...}}           makes the snapshot, the refs and the receipt of a model whose files are all there
-{"index": {...}}            notes which members an image has, in their order
-{"indexed": FINGERPRINT}    asks whether that has been noted
+    The answer is {"have": BYTES, "complete": BOOL}. If it is not complete, the remaining bytes follow at once, and then
+    {"sha256": ...}. The answer to that is {"stored": true} or {"wrong": SHA256}.
+{"finish": {...}}           creates the snapshot, the refs and the receipt of a complete model
+{"index": {...}}            stores the members of an image in their order
+{"indexed": FINGERPRINT}    asks whether they are stored
 
-{"error": "..."} is the last that is said, about whatever another try will not mend.
+{"error": "..."} is the last message, for an error that another attempt does not fix.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from .progress import Message, amount
 from .wire import CHUNK, GREETING, widen
 
 BUFFERS = 8
-# So often the kernel is told to write a file that comes in, and to drop what it has written.
+# Bytes between two requests to the kernel to write received pages and drop them.
 GIVE_BACK_BYTES = 64 * CHUNK
-# For a receiver whose connection broke to notice it; sshd tells it after three times ClientAliveInterval.
+# Seconds until a receiver notices a broken connection: three times sshd's ClientAliveInterval.
 LOCK_WAIT_S = 30.0
 # Smaller members of an image are compared by their checksum, which then comes with the question.
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -65,7 +65,7 @@ REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class RefusedError(Exception):
-    """The data is invalid. The text says what to do."""
+    """Invalid data. The text has the fix."""
 
 
 class CutError(Exception):
@@ -173,7 +173,7 @@ class Target:
     def __init__(self, path: Path, size: int, git: bool = False, sha256: str | None = None) -> None:
         self.path = path
         self.size = size
-        # Whether it is named as git names it, and not by its sha256.
+        # The name is a git blob id, not a sha256.
         self.git = git
         self.sha256 = sha256
         # As huggingface_hub calls it, which continues such a file, too.
@@ -201,7 +201,7 @@ def locked(path: Path) -> t.Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    # Not an error of its own: whoever sends tries again.
+                    # No error of the receiver: the sender tries again.
                     raise CutError(f"{path} is locked by another program") from None
                 time.sleep(0.1)
         yield

@@ -6,13 +6,13 @@
 
 """Send models or an image to the other Spark, over the link between the two: a program for the module watched_job.
 
-The only argument is a JSON object. Always in it: worker (its name for messages), user, addresses, port, key and
-known_hosts (how to get there), streams, and patience (seconds without a byte until this gives up).
+The only argument is a JSON object. It always has worker (its name for messages), user, addresses, port, key and
+known_hosts (for the connection), streams, and patience (seconds without a byte until the copy fails).
 For models: cache, receipts, repositories (id and commit), tiktoken_encodings (path and sha256), and verify if the
-other Spark is to trust no receipt of its own.
+other Spark must ignore its receipts.
 For an image: reference, fingerprint and bytes.
 
-At the other end of each connection runs receive.py, which tells how the two speak.
+receive.py runs at the other end of each connection, and documents the protocol.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .wire import CHUNK, GREETING, TUNABLES, widen
 
 SSH_FAILED = 255
 SSH = "ssh"
-# What the chips of both Sparks do in hardware comes first.
+# Ciphers with hardware support on a Spark come first.
 CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
 FIRST_DELAY_S = 1.0
 MOST_DELAY_S = 15.0
@@ -56,16 +56,16 @@ RATE_WINDOW_S = 15.0
 # A file that arrived wrong is sent once more, from its beginning.
 TRIES = 2
 MOST_GREETING_LINES = 1000
-# Docker says nothing until it has written the whole image into files of its own: more than a slow disk takes for that.
+# Docker first writes the whole image to its own files, without output: longer than on a slow disk.
 SILENCE_S = 900.0
-# How long what lets copies in may take to begin.
+# Seconds until the copy service must accept connections.
 REFUSED_S = 30.0
 # Members of an image that are no larger are always compared by their checksum.
 SMALL = CHUNK
 
 
 class CopyError(Exception):
-    """The copy cannot go on; the text is one sentence that says what to do."""
+    """The copy failed. The text is one sentence with the fix."""
 
 
 class LinkError(Exception):
@@ -77,7 +77,7 @@ class Stopped(Exception):
 
 
 class TransferCounter:
-    """How many bytes of each thing are at the other end."""
+    """The bytes of each item at the other end."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -110,7 +110,7 @@ class TransferCounter:
 
 
 class Progress(Reports):
-    """How far the copy is."""
+    """The progress of the copy."""
 
     def __init__(self, worker: str, tally: TransferCounter) -> None:
         super().__init__(self.state, REPORT_EVERY_S)
@@ -297,12 +297,12 @@ class Item(t.NamedTuple):
     path: Path
     size: int
     sha256: str
-    # What receive.py is told.
+    # The messages of receive.py.
     put: Message
 
 
 class Plan:
-    """What is still to be sent, by whichever stream is free."""
+    """The items that are still to be sent, by any free stream."""
 
     def __init__(self, items: t.Iterable[Item]) -> None:
         # Large ones first, so that the streams end at about the same time.
@@ -351,7 +351,7 @@ class Plan:
 
 
 class Copy:
-    """What both kinds of a copy need: connections, and patience."""
+    """The common part of both kinds of copy: connections, and patience."""
 
     def __init__(self, spec: Message, total: int) -> None:
         self.spec = spec
@@ -370,7 +370,7 @@ class Copy:
         self.reason = str(error).rstrip(".")
         log(f"{self.worker}: {self.reason}")
         self.progress.note = f"the connection failed ({self.reason}), trying again"
-        # What is up and takes in no copy will not do so again before the next run.
+        # A service that runs but refuses the copy does not change before the next run.
         refused = "refused" in self.reason and self.tally.idle() > REFUSED_S
         if refused or self.tally.idle() > self.spec["patience"]:
             where = " and ".join(self.spec["addresses"])
@@ -409,7 +409,7 @@ class Models(Copy):
     def __init__(self, spec: Message) -> None:
         self.cache, self.receipts = Path(spec["cache"]), Path(spec["receipts"])
         self.verify = bool(spec.get("verify"))
-        # What lay there with another checksum.
+        # Files with another checksum at the other end.
         self.replaced: set[str] = set()
         self.models = [self.read(repository) for repository in spec["repositories"]]
         items = {item.name: item for model in self.models for item in self.items(model)}
@@ -532,7 +532,7 @@ class Models(Copy):
                 raise CopyError(f"{item.path} vanished from this Spark; run the same again") from e
             if link.ask(sha256=item.sha256).get("stored"):
                 with contextlib.suppress(OSError), item.path.open("rb") as file:
-                    # No pipe holds its pages any more.
+                    # No pipe uses its pages any more.
                     drop_page_cache(file.fileno())
                 return
             self.tally.found(item.name, 0)
@@ -670,7 +670,7 @@ class Image(Copy):
         skip, name = answer["have"], put["name"]
         self.tally.found(name, skip)
         if answer["complete"]:
-            # The Engine's stream has to be read all the same.
+            # The Engine's stream must be read to its end.
             collections.deque(pieces, maxlen=0)
             return
         sum_ = hashlib.sha256()

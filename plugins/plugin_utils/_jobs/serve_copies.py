@@ -4,14 +4,13 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Let the other Spark copy to this one, and only while it does: a program for the module watched_job.
+"""Let the other Spark copy files to this one for the time of the copy. A program for the module watched_job.
 
-Runs the host's own sshd as the login user, with the deployment's configuration and key. It ends by itself when nobody
-has been connected for a while, and nothing comes in any more once it has ended. The arguments: sshd, its configuration
-file, the seconds, and a word that is another one when configuration or keys are, so that a job with the former ones is
-not taken for this one.
+It runs the host's own sshd as the login user, with the deployment's configuration and key. It ends by itself after some
+time without a connection; afterwards no connection is accepted. The arguments: sshd, its configuration file, the
+seconds, and a word that changes with configuration or keys, so that an older job is not taken for this one.
 
-For each connection sshd runs this same program with the arguments `receive` and a JSON file, which receive.py is told.
+For each connection sshd runs the same program with the arguments `receive` and a JSON file, the input of receive.py.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .progress import emit
 from .wire import TUNABLES
 
 POLL_S = 0.5
-# Less than the job is given after SIGTERM.
+# Less than the job's time after SIGTERM.
 END_S = 4.0
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -52,7 +51,7 @@ def parents() -> dict[int, int]:
 
 
 def children(pid: int) -> int:
-    """How many processes a process has made: sshd has one or more for each connection."""
+    """Return the number of children of a process: sshd has one or more for each connection."""
     return list(parents().values()).count(pid)
 
 
@@ -82,10 +81,10 @@ def end_all() -> None:
 
 
 class Service:
-    """The sshd, and what it says."""
+    """The sshd and its output."""
 
     def __init__(self, sshd: str, config: str) -> None:
-        # -e: into our log. By its whole path, since it runs itself anew for each connection.
+        # -e: log to our output. The full path, because sshd executes itself for each connection.
         self.process = subprocess.Popen(
             [sshd, "-D", "-e", "-f", config],
             stdin=subprocess.DEVNULL,
@@ -112,7 +111,7 @@ class Service:
 
 
 def serve(sshd: str, config: str, idle_s: float) -> str:
-    """Serve until nobody has come for a while; returns why it ended."""
+    """Serve until no connection has come for some time; return the reason of the end."""
     stopped = threading.Event()
     # Before there is an sshd: one that is started just then must not outlive its service.
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
@@ -138,7 +137,7 @@ def main() -> int:
     if sys.argv[1] == "receive":
         return receive.main(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
     sshd, config, idle, _word = sys.argv[1:5]
-    # A service that ended is no result: the next run starts it anew.
+    # An ended service is no result: the next run starts it again.
     emit({"error": serve(sshd, config, float(idle))})
     return 1
 

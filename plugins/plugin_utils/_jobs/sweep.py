@@ -6,13 +6,13 @@
 
 """Measure a deployment with several draft lengths: a program for the module watched_job.
 
-The user's own configuration is never touched. For each point the engine options are put beside it, with a lease that
-is renewed all the time: the container's entrypoint serves with them while the lease is valid, and with the
-deployment's own again when it is taken back or, if this program dies, has run out.
+The deployment's own configuration is never changed. For each point the engine options are written beside it, with a
+lease that is renewed all the time. The container's entrypoint serves them while the lease is valid, and the
+deployment's own options when it is released or, if this program dies, has expired.
 
-Standard input is the task, a JSON object (see Task); the argument is another one for another task. Prints one JSON
-object a line: progress, and at last a result, which says where the figures are, or an error. Finished points are kept
-and not measured again.
+Standard input is the task, a JSON object (see Task); the argument differs for another task. It prints one JSON object a
+line: progress, and at the end a result, which names the file of the figures, or an error. Finished points are kept and
+not measured again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server impo
 from .progress import emit, log
 
 POLL_S = 0.2
-# A server that has to go gets half a minute from the entrypoint, and its memory some time to come back.
+# The entrypoint gives a server half a minute to end; its memory needs some more time.
 HEED_S = 180.0
-# The entrypoint notices within a second when a server ends: if it says nothing for so long, the container is gone.
+# The entrypoint notices the end of a server within a second. After this silence the container is gone.
 SILENT_S = 30.0
 # After a broken answer: how long the server may take to show whether it is still there.
 SETTLE_S = 60.0
@@ -71,11 +71,11 @@ Json = dict[str, t.Any]
 
 
 class SweepError(Exception):
-    """The sweep cannot go on; one sentence for the user."""
+    """The sweep failed. The text is one sentence for the user."""
 
 
 class NothingToRestore(SweepError):
-    """The sweep cannot go on, and no server is going to come back that could be waited for."""
+    """The sweep failed, and no server will return."""
 
 
 class PointError(Exception):
@@ -96,7 +96,7 @@ class Terminated(BaseException):
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """What is asked; an optional one may be left out where it is too long."""
+    """A prompt. An optional one is left out if it is too long."""
 
     id: str
     category: str
@@ -121,7 +121,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is to be done: deployment and results are directories, the rest is told by its name."""
+    """The task of the sweep. `deployment` and `results` are directories."""
 
     title: str
     deployment: Path
@@ -160,7 +160,7 @@ class Task:
 
 
 def exact_time(seconds: float) -> str:
-    """How long something has taken."""
+    """Return an elapsed time in words."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -169,7 +169,7 @@ def exact_time(seconds: float) -> str:
 
 
 def about_time(seconds: float) -> str:
-    """How long something is going to take."""
+    """Return an expected time in words."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
@@ -182,7 +182,7 @@ def utc(seconds: float) -> str:
 
 
 def sentence_of(reason: t.Any, otherwise: str) -> str:
-    """Somebody else's words as the end of a sentence of ours."""
+    """Return the text of another program as the end of a sentence."""
     return " ".join(str(reason or otherwise).split()).rstrip(".")
 
 
@@ -200,7 +200,7 @@ def write_whole(path: Path, data: t.Any) -> None:
         draft.write_text(json.dumps(data) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError:
-        # What there is of it would fill the disk further.
+        # Its incomplete file would fill the disk further.
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
@@ -252,7 +252,7 @@ def finished_point(path: Path, fingerprint: str) -> Json | None:
 
 
 def is_whole(point: Json) -> bool:
-    """Whether a point has all that is read of it: not so if its file is damaged or another version's."""
+    """Return whether a point has all its keys; false if its file is damaged or from another version."""
     samples = point["samples"]
     if not point.keys() >= POINT_KEYS or not isinstance(samples, list):
         return False
@@ -309,14 +309,14 @@ def speeds(samples: t.Iterable[Json]) -> dict[tuple[str, int], float]:
 
 
 def gain(later: Json, earlier: Json) -> float | None:
-    """How many times faster a point is than another, as the geometric mean over what both were asked."""
+    """Return the speed-up of a point over another one, as the geometric mean over their common prompts."""
     fast, slow = speeds(later["samples"]), speeds(earlier["samples"])
     logs = [math.log(fast[key] / slow[key]) for key in fast if key in slow]
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
 def natural_text(prompts: t.Sequence[Prompt], asked_tokens: int, tokens_per_character: float) -> str:
-    """Text of about so many tokens that no other prompt begins with, so that no cache holds its beginning."""
+    """Return a text of about so many tokens with a unique beginning, so that no cache has it."""
     head = f"A collection of texts, about {asked_tokens} tokens long.\n\n"
     source = "\n\n".join(prompt.prompt for prompt in prompts) + "\n\n"
     size = max(1, round(asked_tokens / tokens_per_character) - len(head))
@@ -337,7 +337,7 @@ def with_time(text: str, left: float | None, to_come: t.Sequence[Point]) -> str:
 
 
 class Outlook:
-    """How long the sweep is still going to take, from what the finished points took."""
+    """Return the remaining seconds of the sweep, by the times of the finished points."""
 
     def __init__(self, seconds_a_load: float | None) -> None:
         self._hint = seconds_a_load
@@ -376,7 +376,7 @@ def gpu_figures() -> tuple[float | None, ...] | None:
         return None
     values: list[float | None] = []
     for field in done.stdout.strip().partition("\n")[0].split(","):
-        # Where something is not known it says [N/A] or [Not Supported].
+        # Unknown values are [N/A] or [Not Supported].
         try:
             values.append(float(field))
         except ValueError:
@@ -439,7 +439,7 @@ class Server:
         self._seconds = seconds
 
     def health(self) -> bool | None:
-        """Whether it says that it is ready; None if nothing listens at all."""
+        """Return whether the server reports that it is ready; None if the port is closed."""
         try:
             return bool(self._client.get("/health").status == 200)
         except completions.Refused:
@@ -472,7 +472,7 @@ class Server:
 
 
 class Container:
-    """What the container's entrypoint says of its server."""
+    """Return the server's state from the container's entrypoint."""
 
     def __init__(self, deployment: Path) -> None:
         self._directory = deployment / "state"
@@ -529,7 +529,7 @@ class Lease:
         self.granted: str | None = None
 
     def grant(self, point: Point) -> str:
-        """Let a point be served; the id of this trial never comes back."""
+        """Start the trial of a point. Its id is never used again."""
         self._stop_keeping()
         trial, self._problem = f"draft-{point.id}-{secrets.token_hex(3)}", None
         try:
@@ -646,7 +646,7 @@ class Sweep:
             raise not_written(e, path.parent) from e
 
     def progress(self, text: str, left: float | None = None) -> None:
-        """Tell how far it is, when that is new."""
+        """Print the progress if it has changed."""
         passed = time.monotonic() - self._started
         percent = self._told.get("percent") if left is None else round(100 * passed / (passed + left), 1)
         progress = {"percent": percent, "text": text}
@@ -862,7 +862,7 @@ class Sweep:
         return self.ask(trial, text, max_tokens, again=False)
 
     def settle(self, trial: str) -> None:
-        """After a break: go on once it is clear that this trial's server is still the one that answers."""
+        """Continue after a broken connection, if this trial's server is still the one that answers."""
         self.wait_for(trial, SETTLE_S, lambda passed: f"an answer broke off, waiting for the server, {passed}")
 
     def wait_for(

@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""What serves is put aside, and serves again unless its successor was seen to answer: for the module watched_job.
+"""Move the serving container to standby, and finalize the switchover. A program for the module watched_job.
 
-aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
-                    only `always` does; and once no run has the Spark any more, a process that stays behind.
-settle NAME ASKED   Finish what was begun, and start it: forwards if the successor is on record, else backwards.
+standby NAME ASKED    Stop the container and rename it. After a power cut Docker starts it, by the policy `always`. When no
+                      run has the lease any more, a watcher process starts it.
+finalize NAME ASKED   End the switchover: keep the new container if its record exists, else restore the old one.
 
-A run with a lease is named in the environment. It does both only if it still has the lease, which no other run gets
-meanwhile. ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of
-which is written in one step: wherever it is cut off, the next look knows how to finish it.
+The environment names the run. It acts only while it holds the lease, which no other run can acquire meanwhile. ASKED
+distinguishes calls. Names, policies and records alone define the next step, and each of them is written in one step. So
+an interrupted switchover can be finalized at any point.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ from .engine import Engine, EngineError, message_of
 from .progress import Message, emit
 
 LOOK_S = 1.0
-# What a run had begun goes on without it, and without its lock, which may be killed, too: a module that makes a
-# container stops the one that has the name, which has to be the other one's yet.
+# A task that has begun continues without its run and its lock. A module that creates a container first stops the one of
+# that name, so the name must not go back to the old container before that.
 BEGUN_S = 15.0
-# How often what cannot be brought back is tried, each time a second later than the last: half an hour in all.
+# Attempts to restore a container, each a second later than the last: half an hour in all.
 TRIES = 60
 # Stopping takes as long as the container allows, two minutes by default.
 WORK_S = 900.0
 
 
 class EngineRefusal(EngineError):
-    """It has answered that it does not do this."""
+    """The Docker Engine refuses a request."""
 
 
 def has_lease(patience: Patience, ends: bool = False) -> bool:
-    """Return whether a run has this Spark or still changes it; if asked so and it is free, none gets it back.
+    """Return whether a run holds the lease or still changes the Spark; with `ends`, a free lease cannot be renewed.
 
-    A lock that says nothing is held until it is ended for that.
+    A silent lock counts as held until it is ended for its silence.
     """
     try:
         answer = ask({"do": "ask", "ends": ends})
@@ -81,7 +81,7 @@ def has_lease(patience: Patience, ends: bool = False) -> bool:
 
 @contextlib.contextmanager
 def leased(run: str) -> t.Iterator[None]:
-    """Go on only if the run still has the lease, which no other run gets until the end of the block."""
+    """Raise EngineError if the run has lost the lease; no other run can acquire it until the end of the block."""
     if not run:
         yield
         return
@@ -109,10 +109,10 @@ def recorded_configuration(path: Path) -> str:
 
 
 def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
-    """Whether what has these labels was seen to answer in the place of the other.
+    """Return whether the new container, by its labels, is verified as the replacement of the old one.
 
-    Its record may be of another time, but that of the other is the way back only since then. One that was made anew
-    as it was has no other record.
+    Its record alone may be older, but the previous record is that of the old one only since the replacement. A
+    container that was recreated without a change has no other record.
     """
     directory, own = Path(new.get(f"{LABEL}directory") or "/nowhere"), configuration(new)
     others = {own, recorded_configuration(directory.parent / PREVIOUS)}
@@ -120,16 +120,16 @@ def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
 
 
 def remove_stale_previous(serving: t.Mapping[str, str]) -> None:
-    """Remove a way back that leads to what serves: a run that wrote no record has left it, and it proves nothing."""
+    """Remove a previous record that equals the current one: an unfinished run left it, and it proves nothing."""
     way_back = Path(serving.get(f"{LABEL}directory") or "/nowhere").parent / PREVIOUS
     if recorded_configuration(way_back) == configuration(serving):
         way_back.unlink(missing_ok=True)
 
 
 def is_left_alone(container: Message) -> bool:
-    """Whether it is as it is to be: what was stopped stays so, and what runs comes back after a restart.
+    """Return whether the container needs no change: stopped by a user, or running with a restart policy.
 
-    What was put aside is on its way back until it was started.
+    A container on standby needs one until it is started.
     """
     policy = container["HostConfig"]["RestartPolicy"]["Name"]
     return policy == "unless-stopped" or (policy != "always" and not container["State"]["Running"])
@@ -137,7 +137,7 @@ def is_left_alone(container: Message) -> bool:
 
 @contextlib.contextmanager
 def exclusive(directory: Path) -> t.Iterator[None]:
-    """One at a time, whoever's user it is: a directory can be locked without a file that would be somebody's."""
+    """Allow one switchover at a time, of any user: a directory can be locked without a file that has an owner."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -147,7 +147,7 @@ def exclusive(directory: Path) -> t.Iterator[None]:
 
 
 class Switchover:
-    """From one container to another of the same name."""
+    """The switchover from one container to another of the same name."""
 
     def __init__(self, name: str, engine: Engine, directory: Path) -> None:
         self.name = name
@@ -155,9 +155,9 @@ class Switchover:
         self._directory = directory
 
     def to_standby(self, run: str) -> str:
-        """Stop what has the name. Of a run without a lease nobody would know when to bring it back: it stops, no more.
+        """Move the container to standby. For a run without a lease it only stops: its end could not be noticed.
 
-        A run whose lease is gone will change nothing more, so that what it stopped would stay so.
+        A run that has lost its lease stops nothing, because it could not restore it.
         """
         with exclusive(self._directory), leased(run):
             old = self._engine.own_container(self.name)
@@ -173,7 +173,7 @@ class Switchover:
         return "standby"
 
     def watch(self) -> None:
-        """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
+        """Wait until the switchover is finalized, and finalize it if no run does. Docker may refuse a first attempt."""
         tried, again_at, free_since, patience = 0, 0.0, float("inf"), Patience()
         while tried < TRIES:
             time.sleep(LOOK_S)
@@ -201,7 +201,7 @@ class Switchover:
             if old is None:
                 self._up(new)
             else:
-                # If Docker starts both after a power cut, one of them waits for the other: better than neither.
+                # If Docker starts both after a power cut, one of them waits for the engine lock: better than neither.
                 self._policy(new, "unless-stopped")
                 self._remove(old)
                 self._start(new)
@@ -209,7 +209,7 @@ class Switchover:
         if old is None:
             if new is None or new["HostConfig"]["RestartPolicy"]["Name"] != "always":
                 return ""
-            # It has its name again, and its record was deleted meanwhile.
+            # It has its name again, but its record was deleted meanwhile.
             self._up(new)
             return "back"
         if new:
@@ -226,12 +226,12 @@ class Switchover:
             )
 
     def _up(self, container: Message) -> None:
-        # In this order: if it does not start, it is found to be under way, and gone on with.
+        # In this order: if the start fails, the policy `always` shows that it is not finished.
         if self._start(container):
             self._policy(container, "unless-stopped")
 
     def _start(self, container: Message) -> bool:
-        # One that cannot be started is stopped and removed all the same; who wants it to serve sees why it does not.
+        # A container that cannot be started can still be stopped and removed; the next start reports the reason.
         try:
             self._do("POST", f"/containers/{container['Id']}/start")
         except EngineRefusal:
@@ -245,7 +245,7 @@ class Switchover:
         self._do("DELETE", f"/containers/{container['Id']}?force=1")
 
     def _do(self, method: str, path: str, body: Message | None = None) -> None:
-        """Have something done; what is so already is done."""
+        """Send a request to the Engine. An action that is done already succeeds."""
         try:
             response = self._engine.request(method, path, WORK_S, body)
             text = response.read().decode("utf-8", "replace")

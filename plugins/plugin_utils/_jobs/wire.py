@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What both ends of a copy from one Spark to another have in common."""
+"""Define the constants and helpers of both ends of a copy between Sparks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK = 1024 * 1024
 # For ssh and sshd, whose buffers grow and shrink by megabytes all the time: what glibc once got for them it keeps, or
 # the kernel zeroes and maps the same pages again and again. What sshd starts does not see it.
 TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
-# A pipe that holds more wakes its ends less often.
+# A larger pipe wakes its ends less often.
 PIPE_BYTES = 1024 * 1024
 F_SETPIPE_SZ = 1031
 

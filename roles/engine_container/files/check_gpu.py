@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Start CUDA in a container: exit 0 if the GPU can be used there, else say why not; and how much memory it calls free.
+"""Start CUDA in a container, and print why it fails or how many bytes it calls free.
 
-nvidia-smi would ask NVML, which works in containers where CUDA does not (NVIDIA/nvidia-container-toolkit issue 1967),
-and tells no memory of a GB10. The engine makes its KV cache of CUDA's figure, which counts the page cache as used.
+nvidia-smi uses NVML, which works in containers where CUDA fails (NVIDIA/nvidia-container-toolkit issue 1967), and has
+no memory figure for a GB10. The engine sizes its KV cache by CUDA's figure, which counts the page cache as used.
 
-The last line of the output is a mark and JSON, since an image may greet first: {"problem": str or null, "free": int or
-null, "unused": int or null, "available": int or null}; the latter two are of /proc/meminfo at the same moment.
+The last line of the output is a mark and JSON, because an image may print a banner first: {"problem": str or null,
+"free": int or null, "unused": int or null, "available": int or null}. The last two are from /proc/meminfo at the same
+moment.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What TensorRT-LLM's own classes in an image say of rendered engine options, before any weights are loaded.
+"""Validate rendered engine options with TensorRT-LLM's own classes, before any weights are loaded.
 
 Runs inside a container of the image. The last line of its output is JSON:
 {"available": bool, "accepted": bool, "version": str, "error": str or null}.
-Importing TensorRT-LLM may hang or crash, so a process of its own does it, which has a deadline. A cold disk is slow to
-give some 20 GB of libraries, so that it is asked twice: the second time they are in the page cache.
+Importing TensorRT-LLM may hang or crash, so a separate process with a deadline does it. A cold disk needs long for some
+20 GB of libraries, so there are two attempts: at the second one they are in the page cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ERROR_LIMIT = 1500
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What the image says."""
+    """The answer of the image."""
 
     available: bool
     accepted: bool
@@ -60,7 +60,7 @@ def paths_in(options: t.Any) -> list[str]:
 
 
 def complaints(error: Exception) -> list[str]:
-    """Return an error as texts; a pydantic error holds several. Their values are left out, because they hold paths."""
+    """Return an error as texts; a pydantic error has several. Their values are left out, because they contain paths."""
     list_errors = getattr(error, "errors", None)
     if not callable(list_errors):
         return [f"{type(error).__name__}: {error}" if str(error) else type(error).__name__]

@@ -2,23 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The container's main process, and what else is run in it.
+"""The programs of the container: its main process, and those that it or Docker starts.
 
-Run as: entrypoint.py            serve: start the server, keep it alive, and write down what happens to it
-        entrypoint.py worker     serve as a worker of a head
-        entrypoint.py health     Docker's health check: exit 0 if the server answers, 1 if not
-        entrypoint.py launch     what a worker's sshd runs, whatever it was asked for
-        entrypoint.py ranks      what serve.sh runs for several Sparks
+Run as: entrypoint.py            start the server, restart it after a failure, and log both
+        entrypoint.py worker     run a rank for a head
+        entrypoint.py health     Docker's health check: exit 0 if the server answers, else 1
+        entrypoint.py launch     forced command of a worker's sshd
+        entrypoint.py ranks      start all ranks; serve.sh runs it on several Sparks
 
-Environment: DGX_SPARK_URL               where the server listens
-             DGX_SPARK_PROBE_INTERVAL_S  seconds between two looks of the watchdog (60; 0 turns it off)
-             DGX_SPARK_STALL_S           seconds without a token after which an engine hangs (300)
-             DGX_SPARK_TARGET            the target model's directory, and
-             DGX_SPARK_DRAFT             the draft model's: what their files hold of the memory is given back
-             DGX_SPARK_TAKES_BYTES       what the server takes of this Spark's memory, as it is planned
-             DGX_SPARK_TAKES_SHARE       where the engine decides, the share of the rest that its KV cache takes
-             DGX_SPARK_GUARD             the memory guard's limits: 'floor=BYTES seconds=SECONDS' or 'off'
-             of several Sparks also what server/cluster.py names
+Environment: DGX_SPARK_URL               URL of the server
+             DGX_SPARK_PROBE_INTERVAL_S  seconds between two liveness probes of the watchdog (60; 0 turns it off)
+             DGX_SPARK_STALL_S           seconds without a token after which an engine counts as hung (300)
+             DGX_SPARK_TARGET            directory of the target model, and
+             DGX_SPARK_DRAFT             of the draft model: their pages in the page cache are dropped
+             DGX_SPARK_TAKES_BYTES       planned bytes of the server
+             DGX_SPARK_TAKES_SHARE       fraction of the rest for the KV cache, if the engine decides its size
+             DGX_SPARK_GUARD             limits of the memory guard: 'floor=BYTES seconds=SECONDS' or 'off'
+             on several Sparks also the variables in server/cluster.py
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who else asks the server, and since when: from what the kernel knows of each connection to its port.
+"""Read the connections of clients to the server's port, and the times of their requests, from the kernel.
 
-Asked by sock_diag(7), as ss does, since /proc/net/tcp tells who is connected and not since when: clients that give up
-and ask again are connected all the time.
+The source is sock_diag(7), as for ss. /proc/net/tcp has no times, and clients that give up and retry are connected all
+the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DONE, ERROR = 3, 2
 INET_DIAG_INFO = 2
 ESTABLISHED = 1 << 1
 HEADER = struct.Struct("=IHHII")
-# Family, protocol, what is told beside, states; then the ports, the first of which filters.
+# Family, protocol, extensions, states; then the ports, of which the first is a filter.
 REQUEST = struct.Struct("=BBBxI")
 PORTS = struct.Struct(">HH")
 # The other end's port and address.
@@ -44,10 +44,10 @@ End = tuple[str, int]
 
 
 class ClientConnection(t.NamedTuple):
-    """A connection of somebody else's: its end there, and the seconds since the server got something; None: not told.
+    """A client's connection: its remote end, and the seconds since the server received data; None if unknown.
 
-    Whether it was answered is not asked: a stream has its headers long before its first word, and one that nobody reads
-    stands still. A server that lives closes what is idle. Half a request and a whole one that waits look the same.
+    Data sent by the server is not considered: a stream has its headers long before its first token, and stops if its
+    client does not read. A live server closes idle connections. A partial and a complete request look the same.
     """
 
     end: End
@@ -64,10 +64,10 @@ class ClientConnections:
         self.own = own
 
     def older_client(self, moment: float) -> str | None:
-        """Why an answer may take its time: who is connected had asked before that moment of the monotonic clock.
+        """Return why an answer may be slow: a client sent its request before this moment of the monotonic clock.
 
-        An engine takes requests in the order in which they come: who comes later keeps nobody from an answer. Where the
-        kernel does not tell, somebody may be.
+        An engine takes requests in the order of their arrival, so a later one delays no earlier one. Without the
+        kernel's answer a client may be there.
         """
         now = time.monotonic()
         try:
@@ -114,7 +114,7 @@ def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[in
 
 
 def client_connection(family: int, message: bytes) -> ClientConnection:
-    """One connection, with what the kernel tells of it."""
+    """Return a connection from the kernel's answer."""
     port, raw = PEER.unpack_from(message)
     end = (address_of(raw[:4] if family == socket.AF_INET else raw), port)
     for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):

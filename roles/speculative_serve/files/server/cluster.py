@@ -21,14 +21,14 @@ import stat
 import typing as t
 from pathlib import Path
 
-# Written by the playbook, and the login user's; ssh and sshd want files of their own user.
+# The playbook writes them for the login user; ssh and sshd need files of their own user.
 KEYS = Path("/cluster")
 RUN = Path("/run/dgx-spark-cluster")
-# How long a worker may take to say a word.
+# Seconds until a worker must have answered.
 LOOK_TIMEOUT_S = 5.0
-# How often what is missing is looked for.
+# Seconds between two checks for a missing worker.
 RETRY_S = 2.0
-# What a head has its workers know once its server answers, and what they say to that.
+# The head's message to its workers when its server answers, and their reply.
 READY, HEARD = "ready", "heard"
 
 
@@ -95,10 +95,10 @@ def is_free(address: str, port: int) -> bool:
 
 
 def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S, greeting: bool = False) -> str | None:
-    """Why nobody opens, or None; with `greeting` it must be an SSH server that says its name.
+    """Return why a connection fails, else None; with `greeting` an SSH server must send its banner.
 
-    That the port takes a connection says only that the other kernel runs and sshd was started, also if its container is
-    paused. It is all that can be asked of a Spark whose memory is busy with weights.
+    An accepted connection only shows that the other kernel runs and sshd was started; its container may be paused. A
+    Spark that loads weights can answer nothing more.
     """
     where = f"{address} port {port}"
     connected = False

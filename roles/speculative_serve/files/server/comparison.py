@@ -10,7 +10,7 @@ import typing as t
 
 from server import rdma
 
-# What ranks.json calls how they talk.
+# The connections of ranks in ranks.json.
 TRANSPORT = "transport"
 # The names of this Spark's ends of the cables.
 PER_RAIL = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_NET_DEVICES")
@@ -66,7 +66,7 @@ def unreached(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str]) -> 
 
 
 def by_value(ranks: t.Sequence[dict[str, t.Any]], values: t.Sequence[object], between: str = " and ") -> str:
-    """Who has what: '1 on spark-a and spark-b, 2 on spark-c'."""
+    """Return values by node: '1 on spark-a and spark-b, 2 on spark-c'."""
     hosts: dict[str, list[str]] = {}
     for rank, value in zip(ranks, values):
         hosts.setdefault(str(value), []).append(rank["host"])

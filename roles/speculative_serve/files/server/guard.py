@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When an engine has to go before it freezes the whole Spark: the decision, from what the kernel says of the memory.
+"""Decide from the kernel's memory figures when an engine must end, before it freezes the whole Spark.
 
-CPU and GPU share one memory, and no control group sees what the driver takes. The level alone says too little: one
+CPU and GPU share one memory, and control groups do not count the driver's part. The level alone is not enough: one
 collapse took 9 s from 29 to 2.5 GiB (vllm-project/vllm issue 56824), and others have served for weeks below 2 GiB. So a
-fall counts by the seconds that it leaves, and only below a level that a healthy start does not come to.
+fall is judged by the seconds that it leaves, and only below the lowest level of a healthy start.
 
 The thresholds come from tests/unit/roles/test_guard.py, which replays such curves. Bytes and seconds throughout.
 """
@@ -21,7 +21,7 @@ import typing as t
 GIB = 2**30
 # A start may come that far below the level at which it is planned to land.
 MARGIN = 2 * GIB
-# What ordinary programs take of the memory, they take more slowly.
+# Ordinary programs take memory more slowly.
 STEEP = GIB // 2
 # With less swap than this, nothing gives way any more.
 SWAP_LEAST = GIB
@@ -36,7 +36,7 @@ CLOSER_S = 10.0
 
 
 class Sample(t.NamedTuple):
-    """What /proc/meminfo said: MemAvailable, MemFree and SwapFree; when, by a clock that is not set."""
+    """A sample of /proc/meminfo: MemAvailable, MemFree and SwapFree in bytes, with the monotonic time."""
 
     at: float
     available: int
@@ -46,7 +46,7 @@ class Sample(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What is defended: a level, and how many seconds before it an engine has to end; it is killed at half of them."""
+    """A level in bytes, and the seconds before it at which the engine is ended; at half of them it is killed."""
 
     floor: int
     seconds: float
@@ -57,12 +57,12 @@ class Limits:
 
     @property
     def last(self) -> int:
-        """From here on nothing else matters; above it, a Spark with swap may go on for weeks."""
+        """Return the level at which the engine always ends. Above it, a Spark with swap may run for weeks."""
         return self.floor // 4
 
 
 class Verdict(t.NamedTuple):
-    """What is to be done: the signal for the engine, and why, in words."""
+    """The signal for the engine, and the reason in words."""
 
     signal: int
     reason: str

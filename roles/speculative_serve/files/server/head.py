@@ -25,9 +25,9 @@ from server.state import read_or
 from server.supervisor import Supervisor
 from server.watchdog import METER_EVERY_S, Http, ProgressMeter
 
-# How often the head looks at a worker.
+# Seconds between two checks of a worker.
 LOOK_EVERY_S = 10.0
-# What launches the server may go on although the server has ended.
+# The launcher may outlive the server.
 FRONT = "trtllm-serve"
 FRONT_EVERY_S = 5.0
 FRONT_GONE_S = 60.0
@@ -36,7 +36,7 @@ AWAY_LATELY_S = 60.0
 
 
 class Peer(threading.Thread):
-    """The head's eye on a worker. A short loss is none: a server may well go on generating meanwhile."""
+    """The head's watch on a worker. A short loss does not count: the server may continue to generate meanwhile."""
 
     def __init__(self, address: str, cluster: Cluster) -> None:
         super().__init__(name=f"peer {address}", daemon=True)
@@ -49,7 +49,7 @@ class Peer(threading.Thread):
         self.away_at: float | None = None
         # Once the server is ready, weights no longer keep the worker's sshd from a greeting.
         self.greets = False
-        # Whether the server is ready and the worker has not heard of it.
+        # The server is ready, and the worker is not informed yet.
         self.has_news = False
         self.unwanted = threading.Event()
 
@@ -119,7 +119,7 @@ class Head(Supervisor):
         return "peer-lost.log" if self.peer_lost else super().evidence
 
     def last_exit(self, code: int) -> dict[str, t.Any]:
-        """Says with it whether it was for want of a worker, which is looked for before a word is written."""
+        """Add whether a worker was missing, which is checked before the state is written."""
         self.alone = self.peer_lost or bool(self.missing()) or any(peer.was_away() for peer in self.peers)
         return {**super().last_exit(code), "excused": self.alone}
 
@@ -205,7 +205,7 @@ class Head(Supervisor):
         if now < self.meter_at:
             return True
         self.meter_at = now + METER_EVERY_S
-        # What is compared with may be old, or nothing: the second sample tells.
+        # The first sample may be compared with an old one or with none; the second one decides.
         return self.meter.moved()
 
     def look_for_front(self) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Docker's health check: what the container says of itself, and whether it answers."""
+"""Docker's health check: the state of the container, and whether its server answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_server(state: t.Mapping[str, t.Any], url: str) -> tuple[str, bool]:
     running, trial = state["state"] == "running", state.get("trial")
     name, reason = state.get("verdict") if running else state["state"], state.get("reason")
     if running and trial:
-        # Nobody else asks its server.
+        # No client asks the server of a trial.
         text = f"a benchmark tries {trial['title']}"
     else:
         text = f"{name or 'no verdict'}: {reason}" if reason else name or "running, not asked yet"

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a worker's sshd runs, whatever it was asked for: Open MPI's daemon, or word for its memory guard; nothing else.
+"""The forced command of a worker's sshd: it starts Open MPI's daemon or informs the memory guard, and nothing else.
 
-With the environment of the worker's container: a login has none of it, and the interfaces' names are the worker's own.
-Before that it ends what is left of an earlier rank, in whatever session it hides.
+The daemon gets the environment of the worker's container, which a login lacks, with the worker's own interface names.
+Before that, all processes of an earlier rank are ended, in any session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from server.cluster import HEARD, READY, RUN
 from server.processes import KILL_WITHIN_S, Process, descendants, processes
 
 DAEMONS = ("orted", "prted")
-# What mpirun sets for its daemon, to find itself.
+# Variables that mpirun sets for its daemon.
 SETTABLE = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX")
 VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?::[-+](?P<colon>:?))?\}|(?P<plain>\w+))")
 
@@ -94,7 +94,7 @@ def with_own_interfaces(command: list[str], environment: t.Mapping[str, str]) ->
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """Become the daemon; returns if it refuses, or was only told something."""
+    """Become the daemon. Return after a refusal or a message."""
     try:
         worker = json.loads(Path(arguments[0] if arguments else RUN / "worker.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -113,7 +113,7 @@ def main(arguments: t.Sequence[str]) -> int:
         numbers = " ".join(map(str, sorted(left)))
         return refuse(worker["log"], f"an earlier rank on the worker cannot be ended (processes {numbers}); reboot it")
     nccl.remove_files(Path(worker["log"]).parent)
-    # The memory guard begins anew with what is started now.
+    # The memory guard starts again with the new rank.
     os.kill(worker["pid"], signal.SIGUSR2)
     command = with_own_interfaces(command, environment)
     try:

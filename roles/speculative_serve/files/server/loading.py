@@ -24,17 +24,17 @@ MEMINFO = Path("/proc/meminfo")
 LOW_MEMORY = 8 * 2**30
 GIVE_BACK_EVERY_S = 1.0
 LOG_LINE_BYTES = 65536
-# Who works for less than this share of a processor stands still. However impatient somebody is, a disk may take longer.
+# Less than this fraction of a processor counts as no work. The minimum time allows for a slow disk.
 STILL_SHARE = 0.01
 STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
 # From here on nothing is read from the files any more.
 ALL_READ = (b"Loading weights: 100%", b"Model init total")
-# What the engine says of its KV cache: a small one for an estimate first, and how that ended; then each of its own, of
-# which target and drafts in one engine may have one each. The smallest of these counts.
+# The log lines of the KV cache: a small one for an estimate first, and the end of the estimate; then the real ones, of
+# which target and draft model may have one each. The smallest of these counts.
 ESTIMATED = b"Peak memory during memory usage profiling"
 KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache \(([0-9]+)\)")
-# All that a release says which makes its cache another way.
+# The only line of releases with another cache manager.
 KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
 # In the engine options, as the playbook writes them.
 KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
@@ -44,9 +44,9 @@ TAKEN = "another container still runs an engine on this Spark; this one waits un
 
 
 class EngineLock:
-    """Two engines never load at once: a lock that ends with whoever holds it.
+    """A lock for one engine at a time on a Spark. It ends with its holder.
 
-    Docker, restarting, starts what was put aside while it may still be ending its successor.
+    A restarted Docker starts the container on standby, perhaps while the new one still runs.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class PageCache:
 
     def give_back(self) -> None:
         for model in self.models:
-            # What cannot be read, a directory or one file in it, is the server's to complain about.
+            # The server reports an unreadable directory or file itself.
             with contextlib.suppress(OSError):
                 for file in model.rglob("*"):
                     with contextlib.suppress(OSError):
@@ -124,11 +124,11 @@ class Stillness:
     """
 
     def __init__(self, patience: float) -> None:
-        """How many seconds are too long; 0 is never."""
+        """Return the seconds after which a server has stalled; 0 means never."""
         self.patience = max(patience, STILL_AT_LEAST_S) if patience > 0 else 0.0
         self.looks = 0
         self.look_at = time.monotonic()
-        # How much it had said and worked at the first of these looks.
+        # Log size and processor time at the first of these checks.
         self.said = 0
         self.worked = 0.0
 
@@ -170,7 +170,7 @@ class Loading:
                 self.tokens, self.estimated = None, True
             if match := KV_CACHE.search(line):
                 tokens = int(match[1])
-                # Where no line says how the estimate ended, only the last one is no part of it.
+                # Without an end of the estimate, all but the last line belong to it.
                 self.tokens = min(tokens, self.tokens or tokens) if self.estimated else tokens
             if match := KV_CACHE_BOUND.search(line):
                 self.bound = int(match[1])
@@ -181,5 +181,5 @@ class Loading:
             self.pages.give_back()
 
     def kv_cache(self) -> dict[str, int | None]:
-        """For state.json: how many tokens it holds, and how many were planned; None for what nobody has said."""
+        """Return the tokens of the KV cache and the planned ones for state.json; None if unknown."""
         return {"tokens": self.bound if self.tokens is None else self.tokens, "planned": self.planned}

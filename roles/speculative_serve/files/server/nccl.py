@@ -4,7 +4,7 @@
 
 """Find the network that each rank's NCCL uses in its own log.
 
-Without RDMA, NCCL continues with sockets and says so only there.
+Without RDMA, NCCL continues with sockets, and only its log shows that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import typing as t
 from pathlib import Path
 
-# How NCCL starts and the variables that it obeys. NET has what it does later as well, and would go on growing.
+# NCCL's start and its variables. NET also logs later events, and its log would grow without end.
 SETTINGS = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV"}
 # NCCL puts in the name of the host and the number of the process.
 FILES, PATTERN = "nccl.%h.%p", "nccl.*"

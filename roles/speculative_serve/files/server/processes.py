@@ -25,9 +25,9 @@ LISTENS = "0A"
 
 
 class Process(t.NamedTuple):
-    """What the kernel says of a process; the state is R, S, D, Z (ended, and waiting to be collected), ...
+    """Facts of a process from the kernel; the state is R, S, D, Z (ended, not yet collected), ...
 
-    It and those of its children that were collected have worked for so many ticks of the clock.
+    The ticks are processor time of the process and of its collected children.
     """
 
     name: str

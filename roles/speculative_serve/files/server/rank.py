@@ -78,7 +78,7 @@ def distribution(name: str) -> str | None:
 
 
 def nccl_version() -> str | None:
-    """Of the library that would be loaded, which need not be the one that a package says."""
+    """Return the version of the library that would be loaded, which may differ from that of the package."""
     number = ctypes.c_int()
     try:
         if ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number)) != 0:
@@ -106,10 +106,10 @@ def gpu() -> str | None:
 
 
 def describe_path(path: Path) -> str | None:
-    """Return a word that is the same on both ranks if the files are; None if the path does not exist.
+    """Return a hash that is equal on two ranks if their files are; None if the path does not exist.
 
-    Only models from the Hub were copied by checksums. To read a model's weights whole would take minutes: their ends
-    tell another model and a copy that was cut off.
+    Only models from the Hub are copied with checksums. Reading all weights would take minutes; the ends of the files
+    show another model or a partial copy.
     """
     try:
         if path.is_dir():

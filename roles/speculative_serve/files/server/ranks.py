@@ -2,18 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starts a server as a rank on each of several Sparks, after reading back from all what they have been given.
+"""Start a server as a rank on each of several Sparks, after comparing the ranks.
 
-A login at the worker has none of its container's environment, Open MPI binds each of two ranks to one core unless it
-is told not to, and a clean start on the wrong interface only shows as a slow server. So each rank says first where it
-runs, with which environment, on which cores, with which libraries and files; they are compared, and a difference
-that matters is an error that names it.
+A login at the worker lacks its container's environment. Open MPI binds each of two ranks to one core by default. A
+start on the wrong interface only shows as a slow server. So each rank first reports its host, environment, cores,
+libraries and files. They are compared, and a difference that matters is an error that names it.
 
 Run as: entrypoint.py ranks serve OPTIONS -- COMMAND   check, then become mpirun with COMMAND on all ranks
                             check OPTIONS              only check; writes ranks.json; exit 0, 3 for a difference, 4 for
                                                        mpirun
-                            show --path ...            what a rank says of itself, as a line for check
-                            rank --link ... -- COMMAND what mpirun starts: make the link, become COMMAND
+                            show --path ...            print the facts of a rank, as a line for check
+                            rank --link ... -- COMMAND run by mpirun: create the link, become COMMAND
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Problem(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Which Sparks, by their addresses on the fabric, and how they reach each other."""
+    """The nodes by their fabric addresses, and their connection."""
 
     head: str
     workers: tuple[str, ...]
@@ -91,11 +90,11 @@ def write_files(plan: Plan, run: Path) -> tuple[Path, Path]:
 
 
 def mpirun(plan: Plan, version: str, hostfile: Path, ssh_config: Path, interfaces: str) -> list[str]:
-    """mpirun's command line up to the program.
+    """Return mpirun's command line up to the program.
 
-    MPI only starts the ranks and tells them apart; over TCP on the fabric, so that nothing depends on what UCX finds.
-    Open MPI 5 has another launcher with settings of its own, and does not find a network in one's CIDR notation
-    (open-mpi/ompi issue 13155), so that it gets the names of the interfaces, and the worker puts in its own.
+    MPI only starts and numbers the ranks, over TCP on the fabric, independent of UCX. Open MPI 5 has another launcher
+    with its own settings, and does not find a network by its CIDR notation (open-mpi/ompi issue 13155). So it gets
+    interface names, and the worker replaces them by its own.
     """
     agent = f"ssh -F {ssh_config}"
     networks = ",".join(plan.subnets)
@@ -116,7 +115,7 @@ def mpirun(plan: Plan, version: str, hostfile: Path, ssh_config: Path, interface
         "--bind-to",
         "none",
     ]
-    # What serve.sh has set, and all ranks need; everything else a rank has from its own container.
+    # Variables of serve.sh that all ranks need. A rank has all others from its own container.
     passed = [word for name in plan.passed for word in ("-x", name)]
     return ["mpirun", "--allow-run-as-root", *ranks, *launcher, *messages, *passed]
 
@@ -142,7 +141,7 @@ def before_mpirun(plan: Plan) -> str:
     return version
 
 
-# What mpirun or ssh says, and what it means. The first that is found is the cause: mpirun adds guesses of its own.
+# Messages of mpirun or ssh, and their causes. The first match is the cause: mpirun adds guesses.
 MEANINGS: tuple[tuple[str, str], ...] = (
     (r"\[launch\] (?P<said>.+)", "the worker's container refuses: {said}"),
     (
@@ -210,7 +209,7 @@ def main_line(output: str) -> str:
 
 
 def ask_ranks(plan: Plan, command: t.Sequence[str]) -> list[dict[str, t.Any]]:
-    """Have all ranks say how they are; what mpirun says besides goes to the log."""
+    """Return the facts of all ranks. Other output of mpirun goes to the log."""
     paths = [word for path in plan.paths for word in ("--path", path)]
     variables = [word for name in plan.passed for word in ("--variable", name)]
     process = subprocess.Popen(
@@ -346,7 +345,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 def main(arguments: t.Sequence[str]) -> int:
     options, command = parse(arguments)
     if options.action == "show":
-        # In one piece, whatever the other rank says at the same time.
+        # In one write, so that lines of two ranks are not mixed.
         os.write(1, (as_line(show(options.path, options.variable)) + "\n").encode())
         return 0
     if options.action == "rank":

@@ -101,6 +101,6 @@ class RdmaReadiness:
     def too_early(self) -> bool:
         """Return whether the kernel has had all devices for a while, but this container does not."""
         if self.late_since is not None:
-            # It may be that nobody has looked since.
+            # The file may be older than this start.
             self.problem()
         return self.late_since is not None and time.monotonic() - self.late_since >= WAIT_S

@@ -29,20 +29,19 @@ from server.state import give_to_owner
 
 MEMINFO = Path("/proc/meminfo")
 FIGURES = re.compile(rb"^(MemAvailable|MemFree|SwapFree): +([0-9]+) kB$", re.MULTILINE)
-# What is kept in the memory, and on disk in each of two files at the least: two minutes of samples, 20 a second.
+# Two minutes of samples, 20 a second: kept in memory, and at least as many in each of two files.
 SAMPLES = 2400
 LOG_BYTES = 400_000
 # After so long without a sample nothing is guarded any more.
 BLIND_S = 5.0
-# How long samples may wait to be written, while nothing happens and else, and how long the disk may keep an engine from
-# being ended.
+# Seconds until samples are written, in quiet times and otherwise, and the longest delay of a verdict by a slow disk.
 CALM_S, WRITE_EVERY_S = 10.0, 2.0
 WRITTEN_WITHIN_S = 0.25
 # Of two engines that it ends within that time, the second one is the last.
 ONCE_WITHIN_S = 3600.0
 # An engine that was asked to end is killed after that.
 GRACE_S = 5.0
-# What there is now and in future, from when it is first touched on.
+# Present and future pages, from their first use.
 LOCK_ALL = 1 | 2 | 4
 
 
@@ -82,7 +81,7 @@ class MemoryLog(threading.Thread):
         self.size = 0
 
     def add(self, lines: str) -> threading.Event:
-        """Have lines written; the event says that they are on disk."""
+        """Queue lines for writing. The event is set when they are on disk."""
         written = threading.Event()
         self.lines.put((lines.encode(), written))
         return written
@@ -126,7 +125,7 @@ class MemoryLog(threading.Thread):
 
 
 class Sampler(threading.Thread):
-    """The memory guard: it samples all the time, and ends the engine that it is told of if it has to."""
+    """The memory guard: it samples the memory all the time, and ends the engine if necessary."""
 
     def __init__(self, directory: Path, environment: t.Mapping[str, str], end: t.Callable[[int], None]) -> None:
         """`end` sends a signal to all of the engine, and to nothing else."""
@@ -195,7 +194,7 @@ class Sampler(threading.Thread):
         """Record that the engine answers."""
         if self.meminfo is None or self.limits is None:
             return
-        # How it came down here is no fall from here on.
+        # The fall before this level does not count.
         self.samples = collections.deque([self.samples[-1]], SAMPLES)
         self.watch, self.ready = watch_level(self.limits, self.landing, ready=True), True
         self.tell("ready")
@@ -261,7 +260,7 @@ class Sampler(threading.Thread):
             self.flush()
 
     def consider(self, sample: Sample) -> Verdict | None:
-        """Return the verdict on the samples. Kill an engine that was told to end but did not."""
+        """Return the verdict on the samples. Kill an engine that did not end after its signal."""
         assert self.limits is not None
         result = decide(self.samples, self.limits, self.watch)
         if self.verdict is not None and self.kill_at and sample.at > self.kill_at:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a container's main process tells: state.json, and the log of what it runs."""
+"""The state file of a container's main process, and the log of its server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 LOG_BYTES = 20_000_000
-# What a newer server says when it is asked for its health and ends itself; uvicorn's words come after it.
+# The last words of a newer server that ends at a health check; uvicorn's lines follow them.
 FATAL = "Health check detected fatal engine error"
 
 
@@ -46,7 +46,7 @@ class State:
         self.note(**values, state=state, since=round(time.time(), 3))
 
     def note(self, **values: t.Any) -> None:
-        """Add to what is known; the state goes on."""
+        """Add values without a change of the state."""
         self.values.update(values)
         path = self.directory / "state.json"
         draft = path.with_suffix(".tmp")
@@ -63,7 +63,7 @@ class State:
             self.written = identity(path)
 
     def keep(self) -> None:
-        """Write it again where it was lost or changed: what goes on serving has no news of its own to write."""
+        """Write the file again if it was lost or changed: a running server has no news to write."""
         if self.written is None or identity(self.directory / "state.json") != self.written:
             self.note()
 
@@ -101,7 +101,7 @@ class Log:
         self.write(f"[entrypoint] {text}\n".encode())
 
     def last_line(self) -> str:
-        # That a request was answered, the watchdog's own among them, is no last word.
+        # Access log lines, such as those of the watchdog, are no last words.
         lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
         fatal = next((line[line.index(FATAL) :] for line in reversed(lines) if FATAL in line), None)
         return (fatal or lines[-1]).strip() if lines else "the server printed nothing"

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs serve.sh in a process group of its own, and runs it again when it dies or no longer generates.
+"""Run serve.sh in its own process group, and restart it when it ends or no longer generates.
 
-Three times an hour at most; after that the container stays up without a server, so that the reason can still be read.
-A shell as main process would neither forward SIGTERM nor reap children, and Docker would kill the server hard.
+It restarts three times an hour at most. After that the container stays up without a server, so that the reason can be
+read. A shell as main process would neither forward SIGTERM nor reap children, and Docker would kill the server.
 
-The memory guard ends a server that is about to take all of the Spark's memory. It is started again once.
+The memory guard ends a server that is about to use up the Spark's memory. Such a server is restarted once.
 
-A benchmark may have other engine options served for as long as its lease is valid: a trial. Nobody else asks the server
-meanwhile, and a trial's server that ends is not started again; afterwards the deployment's own options come back.
+A benchmark may have other engine options served while its lease is valid: a trial. Clients do not reach the server of a
+trial. It is not restarted when it ends; afterwards the deployment's own options are served again.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ MAX_RESTARTS = 3
 RESTART_WINDOW_S = 3600
 # A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
 RESTART_DELAY_S = 5
-# How long it may take until the memory of a server that the guard has ended is free.
+# Seconds until the memory of a server that the guard has ended must be free.
 BACK_WITHIN_S = 300
-# How often the lowest level of the memory is written down.
+# Seconds between two records of the lowest memory level.
 MEMORY_EVERY_S = 10
-# How often a server that loads is asked whether it answers.
+# Seconds between two health checks of a loading server.
 HEALTH_EVERY_S = 1.0
 # Docker kills after trtllm_container_stop_timeout (120 s); the server has to be gone before that.
 STOP_GRACE_S = 100
@@ -61,15 +61,15 @@ TURN_EVERY_S = 0.5
 LONGEST_LEASE_S = 900
 PROBE_INTERVAL_S = 60.0
 STALL_S = 300.0
-# What the host's driver tells of itself, in each container, too.
+# The host driver's version, which each container sees.
 DRIVER = "/proc/driver/nvidia/version"
-# In a process of its own, since whoever has asked keeps hold of the GPU.
+# In a separate process, because the caller keeps the GPU open.
 ASK_GPU = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
 ASK_GPU_S = 30.0
 
 
 class Trial(t.NamedTuple):
-    """What a benchmark has served instead of the deployment's own options."""
+    """Engine options that a benchmark serves instead of the deployment's own."""
 
     id: str
     title: str
@@ -99,8 +99,8 @@ def seconds_from(variable: str, default: float) -> float:
 def gpu_is_lost() -> bool:
     """Return whether CUDA cannot be initialized here although the host's driver is loaded.
 
-    Where the toolkit's hook hands out the GPU, a container's right to it lapses at 'systemctl daemon-reload', which apt
-    does, too (NVIDIA/nvidia-container-toolkit issue 48). A server that starts anew in it finds no GPU, ever.
+    If the toolkit's hook provides the GPU, a container loses it at 'systemctl daemon-reload', which apt also runs
+    (NVIDIA/nvidia-container-toolkit issue 48). No server that starts in that container finds the GPU again.
     """
     if not Path(DRIVER).exists():
         return False
@@ -126,7 +126,7 @@ class Supervisor:
         self.stop_signal: int | None = None
         self.server: subprocess.Popen[bytes] | None = None
         self.condemned: str | None = None
-        # Whether a server was ready in this life of the container.
+        # A server was ready since the start of the container.
         self.served = False
         # Of the server that runs or ran last, and whether it is ended for another one's sake.
         self.trial: Trial | None = None
@@ -135,7 +135,7 @@ class Supervisor:
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.turn = EngineLock()
-        # What the server's environment has besides the container's.
+        # Variables of the server besides the container's.
         self.settings: dict[str, str] = {}
 
     def take_signals(self) -> None:
@@ -194,12 +194,12 @@ class Supervisor:
 
     @property
     def ended_as(self) -> str:
-        """What a server is called between its end and the next start."""
+        """Return the state between a server's end and its next start."""
         return "restarting"
 
     @property
     def evidence(self) -> str:
-        """Where to keep what a server looked like that had to be ended."""
+        """Return the file for the evidence of a server that had to be ended."""
         return "stalled.log"
 
     def make_ready(self) -> None:
@@ -233,7 +233,7 @@ class Supervisor:
             self.state.note(guard=self.guard.summary())
 
     def wait_for_memory(self) -> None:
-        """Of a server that the guard has ended, the memory comes back late; what does not come, the next one lacks."""
+        """Wait until the memory of a server that the guard has ended is free: the next one needs it."""
         until = time.monotonic() + BACK_WITHIN_S
         while self.guard.verdict is not None and not self.guard.is_back() and time.monotonic() < until:
             if self.stop_signal is not None:
@@ -253,7 +253,7 @@ class Supervisor:
             self.state.note(reason=None)
 
     def begin_switch(self) -> bool:
-        """Return whether another trial than the server's, or none, is now wanted; if so, record it."""
+        """Return whether the leased trial has changed; if so, record it."""
         wanted = leased_trial(self.deployment / "trial")
         if wanted == self.trial:
             return False
@@ -262,7 +262,7 @@ class Supervisor:
             reason = f"switching to a trial: {wanted.title}"
         self.switching = True
         self.log.say(reason)
-        # How the server ends that has to go says nothing about the next one, and neither does how a trial's ended.
+        # The end of this server, or of a trial's, is no fault of the next one.
         self.state.write("restarting", trial=wanted and wanted._asdict(), last_exit=None, reason=reason)
         return True
 
@@ -272,7 +272,7 @@ class Supervisor:
             self.idle(0.5)
 
     def give_up(self) -> None:
-        """Stay without a server, so that the reason can be read, and keep nobody else from theirs."""
+        """Stay without a server, so that the reason can be read, and release the engine lock."""
         self.state.write("failed", pid=None)
         self.turn.give_back()
         self.idle(None)
@@ -323,7 +323,7 @@ class Supervisor:
         ended_at: float | None = None
         os.set_blocking(output, False)
         while True:
-            # What it said last is in the pipe when it has ended: that is asked before it is read, not after.
+            # The last output is in the pipe when the server has ended, so its end is checked before the read.
             ended = self.reap(server)
             readable = select.select([output], [], [], 0.25)[0]
             data = os.read(output, 65536) if readable else b""
@@ -335,7 +335,7 @@ class Supervisor:
                 time.sleep(0.25)  # the server closed its output but still runs: do not spin
             now = time.monotonic()
             if ended:
-                # What its children go on saying is not waited for.
+                # Later output of its children is ignored.
                 ended_at = ended_at or now
                 if not data or now - ended_at > 1:
                     break
@@ -372,7 +372,7 @@ class Supervisor:
             watchdog.stop()
 
     def read_kv_line(self, output: bytes) -> None:
-        """Note what a server that loads says of its KV cache; whoever asks it first wants to know."""
+        """Record the KV cache line of a loading server, before the server is ready."""
         self.loading.hear(output)
         said = self.loading.kv_cache()
         if said != self.state.values["kv_cache"]:
@@ -380,7 +380,7 @@ class Supervisor:
 
     @property
     def patience(self) -> float:
-        """After how many seconds a server stands still; 0 if nobody watches, since that would be measured, too."""
+        """Return the seconds after which a loading server has stalled; 0 if the watchdog is off."""
         watched = self.trial is None and seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S) > 0
         return max(seconds_from("DGX_SPARK_STALL_S", STALL_S), 0.0) if watched else 0.0
 
@@ -394,7 +394,7 @@ class Supervisor:
         return watchdog
 
     def apply_verdict(self, watchdog: Watchdog) -> None:
-        """Write down what the watchdog has found; condemn the server if it says so."""
+        """Record the watchdog's verdict, and condemn the server if it says so."""
         while not watchdog.verdicts.empty():
             verdict = watchdog.verdicts.get()
             if verdict.reason not in (None, self.state.values["reason"]) and verdict.name != "busy":

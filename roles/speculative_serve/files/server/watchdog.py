@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Asks the server, and looks after it: a process that lives but does not generate is nothing that Docker restarts.
+"""Send liveness probes to the server, because Docker does not restart a process that runs but does not generate.
 
-/health of some releases says 200 for a dead engine. So the watchdog asks the server for one token now and then, and
-condemns it when none comes.
+/health of some releases returns 200 for a dead engine. So the watchdog requests one token at intervals, and condemns
+the server if none arrives.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import urllib.request
 
 from server.client_connections import ClientConnections, End
 
-# The server writes every request into its log: these are told from the users' by it.
+# The server logs every request; this name distinguishes the watchdog's from those of clients.
 ASKED_BY = "?asked-by=watchdog"
 # So many looks in a row have to fail before a server that replies with errors is ended.
 MAX_FAILED_LOOKS = 3
 # While the watchdog waits for its token: how often it looks who is served, and how often at health and figures.
 TICK_S = 1.0
 METER_EVERY_S = 5.0
-# From when on it says that it waits because others are served.
+# Seconds until it logs that it waits behind other requests.
 BUSY_AFTER_S = 15.0
 SMALL_REQUEST_S = 10.0
 # Of those who ask at about the same time another one may be taken first.
@@ -42,7 +42,7 @@ class Failed(Exception):
 
 
 class RequestRejected(Exception):
-    """The server replied that it does not take the question, which says nothing about its engine."""
+    """The server refused the probe, which tells nothing about its engine."""
 
 
 class Stalled(Exception):
@@ -50,11 +50,11 @@ class Stalled(Exception):
 
 
 class Interrupted(Exception):
-    """The watchdog is no longer wanted."""
+    """The watchdog was stopped."""
 
 
 class Verdict(t.NamedTuple):
-    """What the watchdog makes of the server: answering, busy, stalled, unhealthy, or None if it cannot tell."""
+    """The watchdog's verdict on the server: answering, busy, stalled, unhealthy, or None if unknown."""
 
     name: str | None
     reason: str | None
@@ -80,7 +80,7 @@ class Reply:
 
 
 class Http:
-    """Requests to the server; where they come from is known, so that they are not taken for somebody else's."""
+    """Requests to the server. Their own connections are known, and do not count as those of clients."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -112,10 +112,9 @@ class Http:
 
 
 class ProgressMeter:
-    """Detect progress of the engine from the figures of this server, if it offers any.
+    """Detect progress of the engine from the server's metrics, if it has any.
 
-    That they stand still says nothing: the server collects them from a request that ends until its engine pauses, and
-    else they stay as they are, also through a long answer that is being generated.
+    Unchanged metrics mean nothing: the server updates them when a request ends, and not during a long answer.
     """
 
     RUNNING = "trtllm_num_requests_running"
@@ -162,11 +161,11 @@ class Stopwatch:
 
 
 class Watchdog(threading.Thread):
-    """Looks after a server that runs. Busy is not dead: it condemns only an engine that owes a token to itself.
+    """Watch a running server. Busy is not dead: only an engine that owes a token to the watchdog is condemned.
 
-    With one request at a time its question waits behind those that came before. While one of them is served, or the
-    engine's own figures move, the clock starts anew. Who asks later, or gives up and asks again, does not stop it: an
-    engine that hangs would never be found as long as somebody hopes.
+    With a concurrency of one, the probe waits behind earlier requests. While one of them is served, or the engine's
+    metrics change, the clock starts again. Later or repeated requests of clients do not stop the clock: otherwise a
+    hung engine would never be found while clients retry.
     """
 
     def __init__(self, url: str, interval: float, stall: float) -> None:
@@ -192,7 +191,7 @@ class Watchdog(threading.Thread):
         except Interrupted:
             return
         except Exception as error:
-            # A watchdog that fails says so; the server is not to blame.
+            # A failed watchdog is logged; it is no fault of the server.
             self.publish(None, f"the watchdog itself failed: {type(error).__name__}: {error}")
 
     def stop(self) -> None:

@@ -4,7 +4,7 @@
 
 """Run a worker: an sshd on its fabric address only for the head, whose mpirun starts a rank through it.
 
-Whoever logs in gets `launch`, and nothing else.
+Every login runs `launch`, and nothing else.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MaxSessions 1
 PidFile none
 LogLevel INFO
 """
-# Somebody looked whether the port is open; the head does so all the time. A login is told of in three lines more.
+# A port check, which the head repeats all the time. A login has three lines more.
 NO_NEWS = re.compile(
     r"(kex_exchange_identification: .*|banner exchange: .*"
     r"|Connection (closed|reset) by \S+ port \d+( \[preauth\])?"
@@ -87,9 +87,9 @@ class Worker:
         # For what it has ended a rank last, and whether it was the last one.
         self.heeded: Verdict | None = None
         self.given_up = False
-        # Whether the head has said so, of the rank that runs.
+        # The head has reported that the running rank is ready.
         self.ready = False
-        # Whether another one takes its place: nobody may have seen this Spark without a rank.
+        # A new rank replaces it; the Spark may never have been seen without one.
         self.anew = False
         self.turn = EngineLock()
 
@@ -109,7 +109,7 @@ class Worker:
                 self.enter(*problem)
                 if not ranks(os.getpid()):
                     self.turn.give_back()
-                # An sshd that goes on dying is not started all the time.
+                # Pause before an sshd that keeps ending is started again.
                 self.idle(min(RETRY_S * 2**self.failures, 30))
         self.end()
         self.guard.stop()
@@ -139,7 +139,7 @@ class Worker:
         lacking = self.verbs.problem()
         if lacking is not None:
             return "waiting for the fabric", lacking
-        # Nobody logs in before, and the head waits. Its port may be the other one's until then, too.
+        # Before that there is no login, and the head waits. The other container may still have the port.
         if self.turn.is_taken():
             return "starting", TAKEN
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
@@ -198,7 +198,7 @@ class Worker:
         return "failed", f"sshd ended with {code}: {self.log.last_line()}"
 
     def pass_on(self, data: bytes) -> bytes:
-        """Log whole lines, but not that somebody looked in; returns what is no whole line yet."""
+        """Log complete lines without those of port checks. Return the incomplete rest."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             if not NO_NEWS.match(line.decode("utf-8", "replace")):
@@ -221,7 +221,7 @@ class Worker:
                 self.guard.is_ready()
             if self.guard.summary() != self.state.values["guard"]:
                 self.state.note(guard=self.guard.summary())
-            # The log that says when all has been read is the head's.
+            # The line that all weights are read is in the head's log.
             if self.pages.due() and memory_is_short():
                 self.pages.give_back()
             return
@@ -301,7 +301,7 @@ def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
     for name in ("ssh_host_ed25519_key", "authorized_keys"):
         write_private(RUN / name, (KEYS / name).read_text(encoding="utf-8"))
     if os.geteuid() == 0:
-        # Where sshd shuts in the process that talks to whoever has not logged in yet.
+        # The chroot of sshd's process before a login.
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     configuration = RUN / "sshd_config"
     text = SSHD_CONFIG.format(
