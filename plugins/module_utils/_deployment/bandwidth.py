@@ -20,7 +20,7 @@ Rails = list[dict[str, t.Any]]
 
 
 def this_boot() -> str:
-    """Tell this start of the machine, or of the container that stands for one, from others."""
+    """Return an id of this boot, or of this start of a simulated Spark."""
     boot, first = "", ""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()

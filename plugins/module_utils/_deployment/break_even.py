@@ -4,11 +4,11 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""From which acceptance length on speculation pays.
+"""Compute the acceptance length from which speculation pays.
 
-At batch 1 a pass costs what it reads from memory. A pass that checks k drafts makes as many tokens as the acceptance
-length says, and costs g + k c passes without drafts: c is a draft step's share of a pass; g is 1 for a dense model, and
-more for a mixture of experts, since k + 1 tokens touch more experts than one.
+At batch 1 a pass costs the bytes that it reads from memory. A pass that verifies k drafted tokens yields the acceptance
+length in tokens, and costs g + k c passes of the target model alone. c is the cost of a drafted token as a fraction of
+a pass. g is 1 for a dense model, and more for a mixture of experts, because k + 1 tokens use more experts than one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import typing as t
 
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
-# What only the bound of a benchmark is made from.
+# Only for the bound of a benchmark.
 UNUSED = ("target_gb",)
 
 
@@ -28,7 +28,7 @@ class Bounds(t.NamedTuple):
 
 
 def distinct_experts(tokens: int, experts: int, active_experts: int) -> float:
-    """How many experts of a layer so many tokens touch, each choosing independently of the others."""
+    """Return the expected number of experts of a layer that these tokens use, if each chooses independently."""
     return experts * (1 - (1 - active_experts / experts) ** tokens)
 
 

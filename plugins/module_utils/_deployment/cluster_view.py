@@ -23,19 +23,19 @@ RANK_LABEL = f"{LABEL}rank"
 OPTIONS_LABEL = f"{LABEL}options"
 ROLES = ("head", "worker")
 SSH_PORT = 2233
-# What ranks.json calls how the ranks talk.
+# The connections of ranks in ranks.json.
 TRANSPORT = "transport"
 ASK_TIMEOUT_S = 2.0
 # States in which the supervisor misses another node.
 PEER_LOST = "peer lost"
 WAITING_FOR_WORKER = "waiting for the worker"
 WAITING_FOR_FABRIC = "waiting for the fabric"
-# What the worker's says while all is well: sshd runs, and a rank was started through it or not yet. Whether the server
-# answers is the head's to say.
+# The states of a healthy worker: sshd runs, and a rank is started through it or not yet. Only the head knows whether
+# the server answers.
 WORKER_READY = "ready"
 RANK_RUNS = "rank_runs"
 
-# Whether something listens at the other Spark's address.
+# The other Spark's port is open.
 OPEN, REFUSED, SILENT = "open", "refused", "silent"
 
 
@@ -56,7 +56,7 @@ class Link:
     """The same as it is now; None is 'not known'."""
 
     up: bool | None = None
-    # Whether this Spark has the address.
+    # This Spark has the address.
     address_here: bool | None = None
     mtu: int | None = None
     speed_mbps: int | None = None
@@ -84,7 +84,7 @@ class ClusterView:
 
     @property
     def peer_addresses(self) -> tuple[str, ...]:
-        """Where those are that it needs: of the head every worker, of a worker the head."""
+        """Return the addresses of the nodes that this one needs: all workers for the head, the head for a worker."""
         if len(self.others) > 1:
             return self.others[:1] if self.rank else self.others
         address = self.rails[0].peer_address if self.rails else None
@@ -168,7 +168,7 @@ def cluster_of(
     nodes = tuple(name for name in map(_text, names if isinstance(names, list) else []) if name)
     others = tuple(next(iter(_others(environment)), []))
     rank = _number(recorded.get("rank")) if label is None else int(label) if re.fullmatch("[0-9]{1,3}", label) else None
-    # A container without the label is one Spark's, whatever an older record says.
+    # A container without the label belongs to one Spark, even if an older record differs.
     if rank is None or not 0 <= rank < max(2, len(nodes), 1 + len(others)) or (labels and label is None):
         return None
     rows = recorded.get("rails")

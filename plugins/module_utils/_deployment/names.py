@@ -11,7 +11,7 @@ from __future__ import annotations
 LABEL = "dgx_spark.speculative."
 # The container that served keeps this behind its name until its successor was seen to answer.
 STANDBY = "-standby"
-# What a deployment's directory says of it, once it was seen to answer.
+# The record of a verified deployment, in its directory.
 RECORD = "record.json"
 # Written beside the directories when a deployment takes the place of another one: the record of that one.
 PREVIOUS = "previous.json"

@@ -8,8 +8,9 @@
 
 The wording is that of NVIDIA/nccl, tags v2.21.5-1 to v2.30.7-1 (src/init.cc, src/plugin/net.cc, src/misc/ibvsymbols.cc,
 src/misc/param.cc, src/transport/net_ib.cc, later net_ib/init.cc, and net_socket.cc), and that of its plug-in from
-Mellanox/nccl-rdma-sharp-plugins (src/p2p_plugin.c), which NVIDIA's images have. NCCL goes on with sockets, and without
-an error, if it finds no RDMA device. A device that it finds and cannot use later, as with a wrong GID, is an error.
+Mellanox/nccl-rdma-sharp-plugins (src/p2p_plugin.c), which NVIDIA's images have. Without an RDMA
+device, NCCL continues with sockets and reports no error. A device that it cannot use later, as with a wrong GID, is an
+error.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 
 FILES = "nccl.*"
-# A rank says all this while it starts, and may go on writing for weeks.
+# A rank logs all this at its start, and may continue to write for weeks.
 MOST_BYTES = 2 * 2**20
-# What the container's first program says while ranks run; the files of an earlier start are removed at the next.
+# The states of the container's main process with running ranks. The files of an earlier start are removed at the next.
 RANKS_RUN = ("running", RANK_RUNS)
 # The finding that a rank uses sockets, or not all of its RDMA devices. A restart may change that.
 BY_TCP, PARTLY = "pair_by_tcp", "rdma_partly"
@@ -53,14 +54,14 @@ _OWN_SETTINGS = "take NCCL_ variables of your own out of speculative_serve_envir
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """What a rank's NCCL uses: its name for it, and the RDMA devices or, for sockets, the interfaces."""
+    """The network of a rank's NCCL: its name, and the RDMA devices or, for sockets, the interfaces."""
 
     name: str
     rdma: bool
     devices: t.Sequence[str] = ()
     # With RDMA, what NCCL_IB_HCA names besides.
     missing: t.Sequence[str] = ()
-    # Without RDMA, the reason as far as NCCL tells it, and what to do.
+    # Without RDMA: the reason if NCCL logs one, and the fix.
     why: str = ""
     fix: str = ""
 
@@ -78,9 +79,9 @@ def _chosen(device: str, wanted: str) -> bool:
 
 
 def parse(text: str, wanted: str = "") -> Network | None:
-    """Return the network that a log of NCCL tells of; None if it tells of none. Of several, one without RDMA counts.
+    """Return the network in a log of NCCL; None without one. Of several, one without RDMA counts.
 
-    `wanted` is NCCL_IB_HCA, as far as it is known: NCCL itself says it, but its plug-in does not.
+    `wanted` is NCCL_IB_HCA if known: NCCL itself logs it, but its plug-in does not.
     """
     lines = _LINE.findall(text)
     networks = [next(filter(None, match.groups())) for line in lines if (match := _NETWORK.match(line))]
@@ -124,7 +125,7 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
 
 
 def rank_network(state: Path, wanted: str = "") -> Network | None:
-    """Return the network of the rank that has this state directory; None if no file tells."""
+    """Return the network of the rank that has this state directory; None if no file has it."""
     return parse(read_files(state), wanted)
 
 
@@ -156,7 +157,7 @@ def describe_network(network: Network) -> str:
 
 
 def findings(networks: t.Mapping[str, Network | None]) -> list[dict[str, str]]:
-    """Return the findings of several ranks, by the names of their Sparks. What is the same is told once."""
+    """Return the findings of several ranks, by the names of their Sparks. Equal ones are reported once."""
     result: list[dict[str, str]] = []
     told: list[Network | None] = []
     for network in networks.values():

@@ -20,19 +20,19 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 
 Record = dict[str, t.Any]
 
-# How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
+# Tokens drafted for each pass: the key in recipes, records and benchmark choices.
 # The form of records and of container labels. Both carry it, as `format`.
 FORMAT = 1
-# Where a deployment has what its container has mounted, each time under another name, and one that is not written yet.
+# The directory of the generations, and the suffix of one that is being written.
 GENERATIONS = "generations"
 DRAFT = ".draft-"
-# What else lies beside the deployments' directories, which have their names.
+# Other directories beside those of the deployments.
 NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "cluster", "proxy", PREVIOUS)
 # The names of images that were pulled, or served before a cleanup, one in a file.
 IMAGES = "images"
-# What a benchmark has found of a deployment, whether or not it has chosen for it.
+# A benchmark's result for a deployment, with or without a choice.
 VERDICT = "verdict.json"
-# What tells two deployments of one recipe apart.
+# The differences between two deployments of a recipe.
 COMPARED_FIELDS = ("context", "concurrency", "family")
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 900
@@ -42,7 +42,7 @@ NOT_COMPARED = "the KV cache was not compared with the plan: no known line of th
 
 
 class FormatError(Exception):
-    """What is deployed has another format; the text is for the user."""
+    """The deployment has another format. The text is for the user."""
 
 
 def has_port(value: t.Any) -> bool:
@@ -58,8 +58,8 @@ def is_positive(value: t.Any) -> bool:
 
 
 NUMBER = (int, float)
-# What is read from a record, where it is there. Half of it may be lost, or a user may have edited it. A kind is a type,
-# a function that tells, a list of one kind for each, or a mapping of kinds.
+# The kinds of a record's optional keys. Parts may be lost, or edited by a user. A kind is a type, a predicate, a list
+# of one kind for each item, or a mapping of kinds.
 SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
@@ -86,7 +86,7 @@ SHAPE: dict[str, t.Any] = {
     "cluster": {"rank": int, "nodes": [str], "image": str, "rails": list, "ranks": list},
 }
 
-# What has to be in a record for its deployment to be told from others, and to be brought back.
+# The keys that identify a deployment and are needed to restore it.
 REQUIRED_FIELDS: dict[str, t.Any] = {
     "deployment": str,
     "deployed_at": str,
@@ -167,9 +167,9 @@ class LoadedRecords(t.TypedDict):
     previous_damaged: bool
     # The models of previous that are not where they were.
     previous_lacks: list[str]
-    # What a benchmark serves now in place of the deployment's own engine options: id, title, until (Unix time).
+    # A benchmark's present trial instead of the deployment's own engine options: id, title, until (Unix time).
     trial: dict[str, t.Any] | None
-    # What a benchmark found (date, sentence, configuration), and what it chose.
+    # A benchmark's result (date, sentence, configuration) and its choice.
     verdict: dict[str, t.Any]
     choice: dict[str, t.Any] | None
     # As load_notes() returns them.
@@ -304,7 +304,7 @@ def decoding_type(record: t.Mapping[str, t.Any]) -> str | None:
 
 
 def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> list[str]:
-    """Return what tells one record of a deployment from another one, besides how drafts are made, in words."""
+    """Return the differences of two records of a deployment besides the speculation, in words."""
     if record.get("deployment") != other.get("deployment"):
         return []
     result = [f"{name} {record.get(name)}" for name in COMPARED_FIELDS if record.get(name) != other.get(name)]
@@ -312,7 +312,7 @@ def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
     references = [(one.get("image") or {}).get("reference") for one in (record, other)]
     result += [f"image {references[0]}"] if references[0] != references[1] else []
     mine, theirs = (one.get("options") or {} for one in (record, other))
-    # What follows from these is told already.
+    # Values that follow from these are reported already.
     names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
     if names and not result and not told:
         result.append(f"other engine options ({', '.join(names)})")
@@ -462,7 +462,7 @@ def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record |
 def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
     """Return the models in use, with their commits.
 
-    A slot without a record of just its configuration still uses what the last record of that name says.
+    If the slot has no record of its configuration, the last record of that name counts.
     """
     used: dict[str, set[str]] = {}
     for record in _in_use(state_directory, labels):

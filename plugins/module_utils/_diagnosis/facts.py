@@ -194,7 +194,7 @@ def memory_held_by_others(evidence: Evidence) -> Answer:
         if container["name"] != evidence.container
     )
     held += sum(process["bytes"] or 0 for process in evidence.gpu_processes if process["container"] is None)
-    # A desktop holds some, too.
+    # A desktop uses some as well.
     if held < evidence.memory.get("MemTotal", 0) * NOTABLE_SHARE or not held:
         return None
     return "; ".join(memory_holders(evidence.containers, evidence.gpu_processes, evidence.container)[:3]) or None
@@ -447,7 +447,7 @@ def image_without_digest(evidence: Evidence) -> Answer:
 
 
 def _said_for(evidence: Evidence) -> float:
-    """Since how many seconds the container's first program says the same."""
+    """Return for how many seconds the main process has reported the same state."""
     since = (evidence.state or {}).get("since")
     return evidence.now - since if isinstance(since, (int, float)) else 0.0
 
@@ -600,7 +600,7 @@ def rdma_partly(evidence: Evidence) -> Answer:
 
 def ranks_not_started(evidence: Evidence) -> Answer:
     problem = _ranks(evidence).get("problem")
-    # What mpirun or ssh said is nearer to the cause.
+    # The messages of mpirun or ssh are nearer to the cause.
     if not problem or any(found and found.problem for found in _reasons(evidence)):
         return None
     return str(problem)

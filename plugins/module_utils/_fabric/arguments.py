@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a proof of the link is asked with; the proof itself is loaded only by who has something to prove."""
+"""Arguments of a link check. The check itself is loaded only when it is needed."""
 
 from __future__ import annotations
 

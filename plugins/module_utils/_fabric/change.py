@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""A change of the fabric's addresses, from the side of whoever asks for it: prepare, start, confirm, take back."""
+"""Change the fabric's addresses: prepare, start, confirm, undo."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ State = dict[str, t.Any]
 
 
 def usable(address: str) -> bool:
-    """Whether somebody has set it: not one that hosts give themselves, and with a network."""
+    """Return whether the address was configured: not a link-local one, and with a network."""
     result = ipaddress.IPv4Interface(address)
     return not result.is_link_local and result.network.prefixlen < 32
 
 
 class Network:
-    """The one netplan file on this host, and the change of it that may be going on."""
+    """The netplan file of this collection on the host, and a pending change of it."""
 
     def __init__(self, runner: Run = run, root: Path = Path("/")) -> None:
         self.root = root
@@ -93,7 +93,7 @@ class Network:
         return data if isinstance(data, dict) else None
 
     def pending(self) -> State | None:
-        """Return the change that is going on."""
+        """Return the pending change."""
         state = self.state()
         if state is None or state.get("state") not in PENDING:
             return None
@@ -117,7 +117,7 @@ class Network:
         return text
 
     def effective_text(self) -> str | None:
-        """Our file's text, or that of a trial which nobody watches over any more."""
+        """Return the text of our file, or of a trial whose watching program has ended."""
         text = self.text()
         if text is None and self.trial_file.exists():
             tried = self.trial_file.read_text(encoding="utf-8", errors="replace")
@@ -246,7 +246,7 @@ class Network:
         return render(document, before)
 
     def in_force(self, document: Document) -> bool:
-        """Whether the interfaces have what the document gives them."""
+        """Return whether the interfaces have the settings in the document."""
         links = self.links()
         interfaces = document["network"]["ethernets"]
         return all(
@@ -274,7 +274,7 @@ class Network:
             for entry in ((some or {}).get("network") or {}).get("ethernets", {}).values()
         }
         by = "NetworkManager" if "NetworkManager" in renderers else "networkd"
-        # Where both have a part in it, only netplan itself sees to it that one of them lets go.
+        # If both backends have a part in it, only netplan itself makes one of them release it.
         by_profile = renderers == {"NetworkManager"} and self._run(["nmcli", "general"])[0] == 0
         content = self.wanted_text(document) if document else None
         return {
@@ -296,7 +296,7 @@ class Network:
                     for name in prior
                     if name in links and (name in after or name in free)
                 },
-                # Before a file of ours is taken away, an MTU that nobody else sets goes back to what it was.
+                # Before our file is removed, an MTU that only our file sets is restored.
                 "mtu": {n: noted[n]["mtu"] for n in gone if n in free and noted.get(n, {}).get("mtu")},
                 "down": [n for n in gone if n in free and noted.get(n, {}).get("up") is False],
             },
@@ -326,7 +326,7 @@ class Network:
         undo.write_atomically(self.directory / STATUS.name, json.dumps(begun) + "\n", 0o644)
         self._run(["systemctl", "reset-failed", f"{UNIT}.service"])
         command = ["systemd-run", f"--unit={UNIT}", "--collect", "--quiet"]
-        # Whoever kills the program does not stop the way back.
+        # A killed program does not prevent the undo.
         command += ["--property=Restart=on-failure", "--property=RestartSec=1", "--property=OOMScoreAdjust=-900"]
         command += ["--description=Change of the cable's addresses, undone unless confirmed"]
         code, output, error = self._run([*command, sys.executable, "-I", str(program), str(self.directory)])

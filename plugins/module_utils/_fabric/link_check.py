@@ -4,11 +4,11 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Proof that packets reach the other Spark through the cable, in full size, and by the interface they should take.
+"""Verify that packets reach the other Spark through the cable, in full size and by the right interface.
 
-The ladder is that of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port; then a hundred
-small packets, since a few pass a cable that loses every tenth; and two TCP ports, since a firewall may let in ping and
-what it was told of, and nothing else: mpirun and NCCL use ports that nobody knows before. Nothing here needs root.
+The steps are those of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port. Then follow a
+hundred small packets, because a few pass a cable that loses every tenth, and two TCP ports: a firewall may allow only
+ping and configured ports, but mpirun and NCCL use ports that are not known in advance. Nothing here needs root.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.port
     run,
 )
 
-# What a rail has to have.
+# The keys of a rail.
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
 # IPv4 and ICMP headers.
 HEADERS = 28
 COUNTED_PINGS = 3
 MANY_PINGS = 100
 SMALL = 84
-# Where Linux takes the ports from that programs do not name (net.ipv4.ip_local_port_range).
+# The range of ports that Linux assigns (net.ipv4.ip_local_port_range).
 HIGH_PORTS = (32768, 60999)
 # As often as every user may send packets since 2021 (iputils 20210722).
 PING_INTERVAL_S = 0.002
@@ -57,7 +57,7 @@ Connect = t.Callable[[str, str, int], "str | None"]
 
 
 def connect(address: str, peer_address: str, port: int) -> str | None:
-    """Why no answer came from this port; that nobody listens there is one, too."""
+    """Return why a port did not answer. A refused connection counts as an answer."""
     try:
         socket.create_connection((peer_address, port), CONNECT_DEADLINE_S, (address, 0)).close()
     except ConnectionRefusedError:
@@ -71,7 +71,7 @@ def connect(address: str, peer_address: str, port: int) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What was found out about one interface, step by step; a step that was not reached is None."""
+    """The results of the steps for one interface; None for a step that was not reached."""
 
     interface: str
     address: str
@@ -114,7 +114,7 @@ def check_link(args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def check_rails(rails: t.Sequence[Rail]) -> None:
-    """Raise FabricError for rails that nobody has planned."""
+    """Raise FabricError for rails that are not planned."""
     lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
     if not rails or lacking:
         what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
@@ -128,7 +128,7 @@ def round_trip(output: str) -> float | None:
 
 
 def lost_packets(output: str) -> int:
-    """How many of its packets ping saw no answer to; all of them if it does not say."""
+    """Return the packets that ping lost; all of them if its output has no count."""
     match = re.search(r"(\d+) packets transmitted, (\d+) received", output)
     return int(match.group(1)) - int(match.group(2)) if match else MANY_PINGS
 
@@ -239,7 +239,7 @@ class LinkCheck:
         return {str(row.get("ifname")): [a["address"] for a in addresses(row)] for row in result}
 
     def _has(self, rail: Rail) -> bool:
-        """Whether the address is there by now; one look may serve both interfaces."""
+        """Return whether the address exists by now. One query may serve both interfaces."""
         if rail["address"] in self._own.get(rail["interface"], []):
             return True
         self._own = self._own_addresses()
@@ -322,7 +322,7 @@ class LinkCheck:
             return good
 
         if not self._retry(reached):
-            # Smaller ones tell whether it is the size.
+            # Smaller packets show whether the size is the reason.
             good, said = self._ping(rail, small) if small < full else (False, said)
             if not good:
                 return dataclasses.replace(row, reached=False, error=self._why_silent(rail, small, said))

@@ -4,10 +4,10 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Who is at the other end of an interface, and who has an address there, before anything is changed on the host.
+"""Find the host at the other end of an interface, and the addresses in use there, before any change of the host.
 
-Two Sparks that greet each other at the same time learn which of their ports are joined, without any address. And an
-address that somebody answers for is not free (RFC 5227): whoever asks so has none, and so disturbs no table.
+Two Sparks that send greetings at the same time learn which of their ports are joined, without any address. An address
+for which a host answers is not free (RFC 5227). The query has no sender address, so it changes no table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 import typing as t
 
 ARP = 0x0806
-# What IEEE 802 leaves to local experiments.
+# The EtherType for local experiments by IEEE 802.
 GREETING = 0x88B5
 WORD = b"dgx_spark.speculative"
 BROADCAST = b"\xff" * 6
@@ -43,7 +43,7 @@ def frame(mac: bytes, kind: int, payload: bytes) -> bytes:
 
 
 def probe(mac: bytes, address: str) -> bytes:
-    """Return the question who has an address, from somebody without one."""
+    """Return an ARP probe for an address, without a sender address."""
     return frame(mac, ARP, _ARP.pack(*_KIND, 1, mac, bytes(4), bytes(6), socket.inet_aton(address)))
 
 
@@ -87,7 +87,7 @@ class End:
             if kind == ARP and probes:
                 packets = [probe(self.mac, address) for address in sorted(self.addresses)]
             for packet in packets:
-                # An interface that is just going down hears nobody.
+                # An interface that goes down hears no other host.
                 with contextlib.suppress(OSError):
                     end.send(packet)
 
@@ -110,7 +110,7 @@ class End:
 
 
 def neighbours(addresses: t.Mapping[str, t.Sequence[str]], greet: bool, seconds: float) -> dict[str, t.Any]:
-    """Who was heard on each interface, and who has which of its addresses, as hardware addresses of other hosts.
+    """Return the hosts heard on each interface, and those that have its addresses, by hardware address.
 
     Raises OSError, with the interface as its C(filename), for one that is not there.
     """

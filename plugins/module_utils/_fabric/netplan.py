@@ -17,7 +17,7 @@ from pathlib import Path
 FILE = Path("/etc/netplan/40-dgx-spark-speculative.yaml")
 # A file of the same name here hides the other one until the next boot, which is what a trial needs.
 TRIAL_FILE = Path("/run/netplan") / FILE.name
-# Where the program that watches over a change tells how it stands.
+# The state file of the program that watches a change.
 STATUS = Path("/run/dgx-spark-speculative/network.json")
 # A change of the network that has not come to its end.
 PENDING = ("starting", "applying", "waiting", "undoing")
@@ -29,8 +29,8 @@ _EXPLANATION = (
     "# the addresses of the cable between two DGX Sparks. By hand: delete this file, then run 'sudo netplan apply'.",
 )
 _BEFORE = "# before: "
-# Keys of an entry that nobody has thought about; link-local is all that NVIDIA's page for two Sparks asked for until
-# July 2026 (its 40-cx7.yaml), and ours replaces it.
+# Keys of an entry without a decision of a user. link-local is the only setting of NVIDIA's page for two Sparks until
+# July 2026 (its 40-cx7.yaml), and our file replaces it.
 _BY_DEFAULT = {
     "accept-ra",
     "critical",
@@ -42,7 +42,7 @@ _BY_DEFAULT = {
     "renderer",
     "wakeonlan",
 }
-# Where NetworkManager of Ubuntu 24.04 keeps a profile that it was told to save, and writes it again.
+# The directory where NetworkManager of Ubuntu 24.04 stores a saved profile, and writes it again.
 _SAVED = re.compile(r"90-NM-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-.*)?\.yaml")
 
 Document = dict[str, t.Any]
@@ -78,9 +78,9 @@ def _block(lines: t.Sequence[str], start: int) -> list[str]:
 
 
 def claims(file: str, text: str, name: str, mac: str = "") -> bool:
-    """Whether a netplan file of this name sets up the interface in a way that ours must not change.
+    """Return whether a netplan file of this name configures the interface in a way that ours must not change.
 
-    An installer writes an entry with DHCP for every interface there is. Ours comes later, and so has the last word.
+    An installer writes an entry with DHCP for every interface. Our file is read later and takes precedence.
     """
     lines = _lines(text)
     own = [n for n, line in enumerate(lines) if re.match(rf"""\s*["']?{re.escape(name)}["']?\s*:""", line)]
@@ -93,7 +93,7 @@ def claims(file: str, text: str, name: str, mac: str = "") -> bool:
 
 
 def way_out(files: t.Sequence[str], names: str) -> str:
-    """How to take interfaces out of netplan files of others, so that ours may set them up."""
+    """Return how to remove interfaces from other netplan files, so that ours can configure them."""
     saved = {file: match.group(1) for file in files if (match := _SAVED.fullmatch(file.rpartition("/")[2]))}
     ways = [f"delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}'" for uuid in saved.values()]
     others = [file for file in files if file not in saved]
@@ -104,7 +104,7 @@ def way_out(files: t.Sequence[str], names: str) -> str:
 
 
 def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_core") -> bool:
-    """Whether a netplan file sets up this interface: by name, by a pattern, by its address or by its driver."""
+    """Return whether a netplan file configures this interface: by name, pattern, address or driver."""
     for line in _lines(text):
         # An interface's own entry, and a mention in a bond or bridge.
         if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line):
@@ -192,10 +192,10 @@ def named_in(texts: t.Iterable[str]) -> set[str]:
 
 
 def generated_for(name: str, file: t.Any) -> bool:
-    """Whether netplan made this file of NetworkManager's or networkd's for the interface of that name.
+    """Return whether netplan generated this file of NetworkManager or networkd for the interface of that name.
 
-    The login user cannot read our file, and so knows by this which interfaces it names. Another file that only root can
-    read may name it instead, which is told apart once root looks.
+    The login user cannot read our file, and learns its interfaces by this. Another file that only root can read may
+    have the interface instead; only root can distinguish them.
     """
     made = rf"(10-)?netplan-{re.escape(name)}\.(nmconnection|network)"
     return re.fullmatch(made, str(file or "").rpartition("/")[2]) is not None

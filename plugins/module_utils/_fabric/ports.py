@@ -42,7 +42,7 @@ MELLANOX = "0x15b3"
 ESTABLISHED = "01"
 SSH = ":0016"
 DEADLINE_S = 15.0
-# Whoever asks for a shorter prefix than this wants a default route in disguise, as VPN clients do.
+# A shorter prefix is a hidden default route, as VPN clients set it.
 SHORTEST_PREFIX = 8
 _PCI = re.compile(r"([0-9a-f]{4,}):([0-9a-f]{2}:[0-9a-f]{2})\.([0-7])", re.IGNORECASE)
 
@@ -50,7 +50,7 @@ Run = t.Callable[[t.Sequence[str]], "tuple[int, str, str]"]
 
 
 class FabricError(LookError):
-    """Something that cannot be done or found out, in a sentence that also says what to do."""
+    """A failure of the fabric. The text is one sentence with the fix."""
 
 
 def run(command: t.Sequence[str], deadline: float = DEADLINE_S) -> tuple[int, str, str]:
@@ -105,7 +105,7 @@ class Function:
 
     @property
     def place(self) -> str:
-        """What the twins have in common: everything but the PCI domain."""
+        """Return the PCI address without its domain, which both interfaces of a port share."""
         return self.pci.partition(":")[2]
 
 
@@ -179,15 +179,12 @@ def gids(port: Path, interface: str) -> list[dict[str, t.Any]]:
     result = []
     for entry in _children(port / "gids"):
         address = gid_address(read_text(entry) or "")
-        # The kernel refuses to tell the type of an entry that is not in use.
+        # The kernel does not return the type of an unused entry.
         kind = read_text(port / "gid_attrs" / "types" / entry.name) if address else None
         device = read_text(port / "gid_attrs" / "ndevs" / entry.name)
         if entry.name.isdigit() and kind == "RoCE v2" and device in (None, interface):
             result.append({"index": int(entry.name), "address": address})
     return sorted(result, key=lambda gid: t.cast("int", gid["index"]))
-
-
-# What ip says
 
 
 def rows(output: str) -> list[dict[str, t.Any]]:
@@ -291,7 +288,7 @@ def management(
 
 
 def in_use(table: str, own: t.Iterable[str]) -> bool:
-    """Whether a connection is open at one of these addresses, by /proc/net/tcp, as a pair has them while it serves."""
+    """Return whether a connection is open at one of these addresses, by /proc/net/tcp, as between running ranks."""
     words = {socket.inet_aton(address)[::-1].hex().upper() for address in own}
     table_rows = [line.split()[1:4] for line in table.splitlines()[1:]]
     # A user may be logged in through the cable; so may this run.
@@ -301,9 +298,6 @@ def in_use(table: str, own: t.Iterable[str]) -> bool:
         if state == ESTABLISHED and SSH not in (here[-5:], there[-5:])
     ]
     return any(here.partition(":")[0] in words for here, _there in users)
-
-
-# Who manages an interface
 
 
 def split_terse(line: str) -> list[str]:
@@ -330,7 +324,7 @@ def networkd_link(text: str | None) -> tuple[str, str]:
 
 
 class Managers:
-    """Who manages which interface, asked once."""
+    """The manager of each interface, queried once."""
 
     def __init__(self, runner: Run, run_directory: Path) -> None:
         self._run_directory = run_directory
@@ -376,17 +370,17 @@ class Fabric(t.TypedDict):
     starter: dict[str, t.Any]
     # The results of the bandwidth test since the host started: interface, and on the head gbps, by and finding.
     measured: list[dict[str, t.Any]]
-    # Whether a TCP connection uses an address of the ports.
+    # A TCP connection uses an address of the ports.
     in_use: bool
     # The interfaces by which the host is reached, each with why.
     management: list[dict[str, str]]
     networks: list[dict[str, str]]
     # NetworkManager or networkd.
     renderer: str
-    # Whether netplan is installed, and its files that only root can read.
+    # Netplan is installed; its files that only root can read.
     netplan: bool
     netplan_unreadable: list[str]
-    # Whether this collection's netplan file is there.
+    # This collection's netplan file exists.
     own_file: bool
     # The last change of the network since the host started.
     trial: dict[str, t.Any] | None
@@ -463,7 +457,7 @@ class Look:
         return any((self._root / place / "netplan").exists() for place in ("usr/sbin", "sbin", "usr/bin", "bin"))
 
     def _trial(self) -> dict[str, t.Any] | None:
-        """How the last change of this boot stands, as the program that watches over it wrote it."""
+        """Return the state of the last change of this boot, from the program that watches it."""
         try:
             data = json.loads((self._root / STATUS.relative_to("/")).read_text(encoding="utf-8"))
         except (OSError, ValueError):

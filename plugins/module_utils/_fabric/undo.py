@@ -26,9 +26,9 @@ from pathlib import Path
 # The answer to the run that started the change is sent first.
 START_AFTER_S = 1.0
 POLL_S = 0.2
-# The backend sets addresses some time after it was told to.
+# The backend sets addresses some time after the command.
 SETTLE_S = 15.0
-# NetworkManager may prefer another profile of the same interface; after this time it is told which one.
+# NetworkManager may prefer another profile of the same interface; after this time ours is activated explicitly.
 INSIST_AFTER_S = 3.0
 APPLY_DEADLINE_S = 90.0
 # A backend that is just being restarted takes the second one.
@@ -58,7 +58,7 @@ def remove(path: Path) -> None:
 
 
 class Change:
-    """One change, from its request; its state file says how far it is."""
+    """A change by its request. Its state file has the progress."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -131,7 +131,7 @@ class Change:
             self.run("nmcli", "--wait", "5", "connection", "down", f"netplan-{interface}")
         error = self.must("netplan", "generate") or self.must("nmcli", "connection", "reload")
         for interface, profile in gone.items():
-            # What was there before may take its time, as DHCP does, or be there no more.
+            # The previous addresses may take some time, as with DHCP, or not return.
             back = ("connection", "up", profile) if profile else ("device", "disconnect", interface)
             if profile != "":
                 self.run("nmcli", "--wait", "0", *back)
@@ -213,7 +213,7 @@ class Change:
         if refused:
             time.sleep(APPLY_AGAIN_AFTER_S)
             refused = self.apply(self.request["back"])
-        # Whatever netplan says, what was set directly is taken back.
+        # Settings that were made directly are removed, even if netplan fails.
         errors = [error for error in (refused, self.settle(self.request["back"])) if error]
         text = f"{reason}; it could not be undone, because {', and '.join(errors)}" if errors else None
         self.say("failed" if errors else "undone", text)

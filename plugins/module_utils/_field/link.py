@@ -35,7 +35,7 @@ AVERAGE = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", re.MULTI
 
 
 def rails(world: World) -> tuple[int, list[dict[str, t.Any]]]:
-    """Which rank this is, and its ways to the other Spark."""
+    """Return the rank of this Spark and its links to the other one."""
     cluster = world.record().get("cluster") or {}
     if not cluster.get("rails"):
         raise NotMeasured("what is deployed here serves on one Spark")

@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, parse_meminfo
 
-# Of /etc/dgx-release; it also holds the serial number, which nobody needs.
+# Keys of /etc/dgx-release, without the serial number.
 DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")
 PACKAGES = (
     *("dgx-spark-mlnx-hotplug", "docker-ce", "docker.io", "containerd.io", "nvidia-container-toolkit", "rdma-core"),
@@ -123,7 +123,7 @@ def toolkit(world: World) -> str:
 
 
 def cdi(world: World) -> list[str]:
-    """Return the files that tell Docker of the GPU by CDI; none is an answer, too."""
+    """Return the CDI files of the GPU. An empty list is a valid answer."""
     folders = ("/etc/cdi", "/var/run/cdi")
     return [f"{folder}/{path.name}" for folder in folders for path in sorted(world.path(folder).glob("*"))]
 
@@ -163,7 +163,7 @@ def card_firmware(world: World) -> list[str]:
 
 
 def interfaces(world: World) -> list[str]:
-    """Return the ports' interfaces: whether each has a link, how fast, and what its RDMA device says."""
+    """Return the ports' interfaces with link state, speed and RDMA device."""
     result = functions(world.path("/sys"))
     if not result:
         raise NotMeasured("there is no interface of a ConnectX card")

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a reboot of a Spark would come in the way of, and what came of one: how long, and whether all is as it was."""
+"""Find what a reboot of a Spark would interrupt, and report the result of one: times, and changed facts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECTION = "After a reboot"
 NOT_ASKED = "the Spark was not rebooted for it; ask for that with -e reboot=true"
 
 Row = t.Mapping[str, t.Any]
-# What only the controller knows: connection, machine_id, lost.
+# Facts of the controller: connection, machine_id, lost.
 Controller = t.Mapping[str, t.Any]
 
 
@@ -61,7 +61,7 @@ def lost_sparks(controller: Controller) -> list[str]:
 
 
 def same_machine(controller: Controller, world: World) -> list[str]:
-    """Whether Ansible would go down with this Spark, however it reaches it."""
+    """Return whether Ansible runs on this Spark, with any connection."""
     local = (controller.get("connection") or "").rpartition(".")[2] == "local"
     its_own = controller.get("machine_id")
     same = local or (bool(its_own) and world.read("/etc/machine-id") == its_own)
@@ -79,7 +79,7 @@ def at_work(world: World) -> list[str]:
 
 
 def connected(world: World, port: int | None) -> bool:
-    """Whether a connection to this port is open, by the kernel's tables."""
+    """Return whether a connection to this port is open, by the kernel's tables."""
     result = False
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(NotMeasured):
@@ -106,7 +106,7 @@ def other_containers(world: World) -> list[str]:
 
 
 def other_people(world: World) -> list[str]:
-    """Who is logged in besides the user of this check."""
+    """Return the other logged-in users."""
     lines = [line.split() for line in world.output("loginctl", "list-sessions", "--no-legend").splitlines()]
     users = {words[2] for words in lines if len(words) > 2 and words[1].isdigit() and int(words[1]) >= FIRST_PERSON}
     others = sorted(users - {os.environ.get("SUDO_USER") or getpass.getuser()})
@@ -115,7 +115,7 @@ def other_people(world: World) -> list[str]:
 
 
 def serves(world: World) -> str:
-    """Where this Spark answers."""
+    """Return the URL of the server on this Spark."""
     if world.labels().get(f"{LABEL}rank") == "1":
         raise NotMeasured("the worker of a pair has no API; the head is asked")
     if world.slot()["State"]["Status"] != "running" or world.state().get("state") != "running":
@@ -128,7 +128,7 @@ def serves(world: World) -> str:
 
 
 def answered(url: str) -> bool:
-    """Whether the server generates a token."""
+    """Return whether the server generates a token."""
     try:
         with open_url(f"{url}/v1/models", timeout=ANSWER_S, use_proxy=False) as listing:
             model = json.load(listing)["data"][0]["id"]
@@ -143,7 +143,7 @@ def answered(url: str) -> bool:
 
 
 def first_answer(url: str, deadline: float, passed: float = 0.0, pause: float = 1.0) -> float | None:
-    """After how many seconds the server answers, which nobody starts, with those passed before; None if it does not."""
+    """Return the seconds, with those passed before, until the server answers without a start; None if it does not."""
     began = time.monotonic()
     while not answered(url):
         if time.monotonic() - began > deadline:
@@ -153,7 +153,7 @@ def first_answer(url: str, deadline: float, passed: float = 0.0, pause: float = 
 
 
 class Reboot(t.NamedTuple):
-    """What is known of one: seconds, and the rows of before."""
+    """The result of a reboot: seconds, and the rows before it."""
 
     ssh_s: float
     answer_s: float | None
@@ -220,15 +220,15 @@ def sensors(made: Reboot | None, rows: t.Sequence[Row]) -> tuple[Sensor, ...]:
 
 
 def before(world: World, controller: Controller, looks: t.Sequence[Sensor]) -> dict[str, t.Any]:
-    """Return all that has to be known before a Spark is rebooted.
+    """Return the facts before a reboot.
 
-    `problems` speak against it; `url` is where the server answers, or `unanswered` says why none is waited for.
+    `problems` prevent it. `url` is that of the server, or `unanswered` is why no server is expected afterwards.
     """
     result: dict[str, t.Any] = {"problems": problems(world, controller), "url": "", "unanswered": ""}
     try:
         result["url"] = serves(world)
     except NotMeasured as reason:
         result["unanswered"] = str(reason)
-    # Nobody is kept waiting for a measurement that will not be needed.
+    # No user has to wait for a measurement that is not needed.
     result["rows"] = [] if result["problems"] else [measured(sensor, world) for sensor in looks]
     return result

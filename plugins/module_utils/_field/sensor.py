@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a field check is made of: sensors, each of which returns a value or says why it has none."""
+"""Sensors of a field check. Each returns a value, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NotInstalled(NotMeasured):
 
 @dataclasses.dataclass
 class World:
-    """Where the sensors look. Another root, other programs and another Engine in tests."""
+    """The machine of the sensors. Tests use another root, other programs and another Engine."""
 
     root: Path
     state_directory: Path
@@ -93,7 +93,7 @@ class World:
         return result
 
     def directory(self) -> Path:
-        """Where the deployment's files are."""
+        """Return the directory of the deployment's files."""
         result = directory_of(self.state_directory, self.labels())
         if result is None:
             raise NotMeasured(f"the container {self.container} is none of this collection's")

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Sensors of what serves: its memory, its KV cache, its figures, and how long its image takes to begin."""
+"""Sensors of the server: memory, KV cache, speed, and the start time of its image."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_run, read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 
-# The log is rotated at 20 MB, and what tells of the KV cache stands at a run's beginning.
+# The log is rotated at 20 MB, and the KV cache lines are at the beginning of a start.
 LOG_BYTES = 32 * 2**20
 # The engine prints a smaller one first, of its estimation, and how that ended; then one for each cache that it has.
 KV_ESTIMATED = "Peak memory during memory usage profiling"
@@ -109,7 +109,7 @@ def kv_made(world: World) -> str:
     reduced = [match.group(1) for line in lines if (match := KV_REDUCED.search(line))]
     note = f", reduced to {int(reduced[-1]):,}" if reduced else ""
     caches = made if estimated is not None else made[-1:]
-    # Each rank says the same.
+    # All ranks log the same.
     told = dict.fromkeys(f"{int(cache.group(2)):,} tokens, {cache.group(1)} GiB" for cache in caches)
     return " and ".join(told) + note
 
@@ -188,7 +188,7 @@ def health(world: World) -> int:
 
 
 def cold_import(world: World) -> list[str]:
-    """How long the image takes to import TensorRT-LLM in a container of its own, which is removed again."""
+    """Return the seconds in which the image imports TensorRT-LLM in a temporary container."""
     free = parse_meminfo(world.read("/proc/meminfo"))["MemAvailable"]
     if free < IMPORT_NEEDS:
         raise NotMeasured(

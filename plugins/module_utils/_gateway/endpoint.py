@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Ask an endpoint as its users and as strangers would, and tell what came of it."""
+"""Test an endpoint with and without a key, and report the results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Endpoint:
                 context.load_verify_locations(ca_path)
             except (OSError, ssl.SSLError) as e:
                 raise CheckError(f"{ca_path} holds no certificate that could be read ({e}).") from e
-            # A certificate that was handed over is trusted as it is, whoever has signed it.
+            # A given certificate is trusted without regard to its issuer.
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
@@ -159,7 +159,7 @@ class Endpoint:
 
 
 def separate(times: t.Sequence[float]) -> int:
-    """How many pieces came one by one."""
+    """Return the number of chunks that arrived separately."""
     return 1 + sum(after - before >= _APART_S for before, after in zip(times, times[1:])) if times else 0
 
 
@@ -215,7 +215,7 @@ class Check:
             try:
                 status, times, whole = self._endpoint.arrivals(path, self._key, body, self._stream_seconds)
             except socket.timeout:
-                # One answer at a time: somebody else's may take that long.
+                # With one request at a time, another client's answer may take that long.
                 return Row(f"a stream from {path}", expected, f"nothing within {self._stream_seconds:g} s: busy", None)
             except (OSError, http.client.HTTPException) as e:
                 return Row(f"a stream from {path}", expected, f"the connection broke ({e})", False)

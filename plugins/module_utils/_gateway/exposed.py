@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the proxy offers, as the role api_proxy writes it down beside the proxy's configuration."""
+"""Read the proxy's endpoints, which the role api_proxy stores beside its configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
 
 
 def closes(before: str, now: str) -> str:
-    """Return what a run says that closes what was open to other machines; empty if it does not."""
+    """Return the message of a run that closes LAN access; empty if it does not."""
     if before != "lan" or now == "lan":
         return ""
     return "LAN access is closed by this run; 'speculative_serve_expose: lan' in the inventory keeps it open."

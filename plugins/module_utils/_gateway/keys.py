@@ -35,21 +35,21 @@ _PREFIX = "sk-spark-"
 
 
 class KeysError(Exception):
-    """The keys cannot be had as wanted; the text is one sentence for the user."""
+    """The keys cannot be set as requested. The text is one sentence for the user."""
 
 
 class Change(t.NamedTuple):
-    """What is, or would be, different."""
+    """The changes that were or would be made."""
 
     created: list[str]
     revoked: list[str]
     tightened: list[str]
-    # Whether something else is written anew: who owns which, what is accepted, the mode of the directory.
+    # Another file changes: the origins, the accepted keys, or the mode of the directory.
     rest: bool
 
     @property
     def any(self) -> bool:
-        """Whether there is anything."""
+        """Return whether there is a change."""
         return bool(self.created or self.revoked or self.tightened or self.rest)
 
 
@@ -71,7 +71,7 @@ def accepted_text(keys: t.Mapping[str, str]) -> str:
 
 
 def owners_text(marks: t.Mapping[str, str]) -> str:
-    """Which keys there are and who asked for each, as it is kept."""
+    """Return the stored names of the keys with their origins."""
     return json.dumps(dict(sorted(marks.items())), indent=2) + "\n"
 
 
@@ -82,11 +82,11 @@ class Keys:
         self._directory = directory
 
     def path(self, name: str) -> Path:
-        """Where a key is."""
+        """Return the path of a key."""
         return self._directory / name
 
     def owners(self) -> dict[str, str]:
-        """Which keys there are, and who asked for each."""
+        """Return the names of the keys with their origins."""
         path = self._directory / OWNERS
         data: t.Any = None
         try:
@@ -135,7 +135,7 @@ class Keys:
             raise KeysError(" ".join(problems))
         keys, loose = self._read(owners)
         created = [name for name in dict.fromkeys(names) if name not in owners]
-        # A key without a mark was put there by hand: it stays until somebody names it.
+        # A key without an origin was created by hand: it stays until a user names it.
         revoked = [name for name, whose in owners.items() if whose == owner and name not in names]
         kept = {name: key for name, key in keys.items() if name not in revoked}
         marks = {name: whose for name, whose in owners.items() if name not in revoked}
@@ -148,7 +148,7 @@ class Keys:
         return Change(created, revoked, loose, rest)
 
     def _is_open(self) -> bool:
-        """Whether others may enter the directory."""
+        """Return whether other users may enter the directory."""
         return self._directory.is_dir() and stat.S_IMODE(self._directory.stat().st_mode) != 0o700
 
     def _apply(

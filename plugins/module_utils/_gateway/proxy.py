@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Where the proxy listens, under which names, and what speaks against it. Pure functions; one reads the host."""
+"""Decide the proxy's addresses and names, and find their problems. Pure functions; only one reads the host."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 class HostError(Exception):
-    """The host does not tell about itself; the text is one sentence for the user."""
+    """The host's facts cannot be read. The text is one sentence for the user."""
 
 
 class Host(t.NamedTuple):
-    """What the proxy has to know of the Spark."""
+    """Facts of the Spark for the proxy."""
 
     name: str
     addresses: dict[str, list[str]]
@@ -57,7 +57,7 @@ class Host(t.NamedTuple):
 
 
 class ProxySpec(t.NamedTuple):
-    """What was asked for."""
+    """The inputs of the proxy."""
 
     expose: str
     port: int
@@ -94,7 +94,7 @@ def read_host() -> Host:
 
 
 def is_address(text: str) -> bool:
-    """Whether this is an IP address and no name."""
+    """Return whether this is an IP address and no name."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -108,7 +108,7 @@ def in_url(host: str) -> str:
 
 
 def is_for(certificate_name: str, name: str) -> bool:
-    """Whether a certificate's name ('DNS:*.example.org', 'IP:10.0.0.2') is good for a host's name or address."""
+    """Return whether a certificate's name ('DNS:*.example.org', 'IP:10.0.0.2') matches a host's name or address."""
     kind, _separator, value = certificate_name.partition(":")
     if kind.lower().startswith("ip"):
         return is_address(name) and is_address(value) and ipaddress.ip_address(value) == ipaddress.ip_address(name)

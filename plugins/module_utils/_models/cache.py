@@ -29,7 +29,7 @@ PREFIX = "models--"
 
 
 class PruneError(Exception):
-    """Something could not be removed; the text is one sentence that says what to do."""
+    """A removal failed. The text is one sentence with the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +145,7 @@ def unused_files(directory: Path, wanted: ModelSpec) -> UnusedFiles:
 
 
 def patterns_of(receipt: t.Mapping[str, t.Any] | None, name: str, wanted: t.Iterable[ModelSpec]) -> ModelSpec | None:
-    """Which files of a model are served: as its receipt says, else as is wanted now; None if nobody says."""
+    """Return the served files of a model: by its receipt, else by the present request; None if unknown."""
     if receipt:
         include, exclude = receipt.get("include") or [], receipt.get("exclude") or []
         return ModelSpec(name, str(receipt["commit"]), tuple(include), tuple(exclude))
@@ -170,7 +170,7 @@ def parts(directory: Path) -> tuple[Piece, ...]:
 def cached_models(
     cache: Path, receipts: Path, in_use: t.Mapping[str, set[str]], wanted: t.Iterable[ModelSpec] = ()
 ) -> list[CachedModel]:
-    """Every model in a cache. The files that are wanted now decide where a model has no receipt."""
+    """Return all models of a cache. The presently requested files decide for a model without a receipt."""
     wanted = list(wanted)
     result = []
     for directory in model_directories(cache):
@@ -213,7 +213,7 @@ class Removal:
             "unserved": f"{self.path} of {self.id}, which is not served",
             "part": f"{Path(self.path).name} of {self.id}, an incomplete download",
         }
-        # What somebody has named needs no reason.
+        # A model that the user named needs no reason.
         size = amount(self.bytes)
         return f"{self.id}, {size}" if self.kind == "named" else f"{words[self.kind]} ({size})"
 
@@ -240,7 +240,7 @@ class Prune:
         self.receipts = receipts
 
     def is_free(self, removal: Removal) -> bool:
-        """Whether nobody is just writing a part; anything else is free."""
+        """Return whether a file is not being written. Only parts can be."""
         if removal.kind != "part":
             return True
         blob = Path(removal.path).name.partition(".")[0]
@@ -267,7 +267,7 @@ class Prune:
             (self.receipts / f"{folder}.json").unlink()
 
     def _named(self, removal: Removal) -> None:
-        """Of a model that somebody keeps elsewhere, the link to it."""
+        """Return the link to a model that is stored elsewhere."""
         folder = folder_name(removal.id)
         for path in (self.cache / folder, self.cache / ".locks" / folder):
             if path.is_symlink():
@@ -275,7 +275,7 @@ class Prune:
         self._model(removal)
 
     def holds(self, name: str) -> bool:
-        """Whether there is anything of a model."""
+        """Return whether the cache has anything of a model."""
         folder = folder_name(name)
         places = (self.cache / folder, self.cache / ".locks" / folder, self.receipts / f"{folder}.json")
         return any(path.exists() or path.is_symlink() for path in places)

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a run finds around a Hugging Face cache: foreign owners, token files, the login shell's settings."""
+"""Gather facts around a Hugging Face cache: foreign owners, token files, settings of the login shell."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ASK = f'import json, os; print("\\n{MARK}" + json.dumps({{n: os.environ.get(n) f
 
 
 class EnvironmentValueError(Exception):
-    """A variable of the login shell cannot be followed; the text is one sentence that says what to do."""
+    """A variable of the login shell cannot be used. The text is one sentence with the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ForeignPath:
 
     path: str
     owner: str
-    # Whether what is in it is to be taken over, too.
+    # Its content must change its owner as well.
     recursive: bool
 
     def command(self, user: str) -> str:
@@ -61,7 +61,7 @@ class ForeignPath:
 
 
 def is_verified(wanted: ModelSpec, cache: Path, receipts: Path) -> bool:
-    """Whether the receipt vouches for all wanted files, so that a run writes nothing."""
+    """Return whether the receipt covers all requested files, so that a run writes nothing."""
     receipt = read_receipt(receipts, wanted.id)
     if receipt is None or not receipt_covers(receipt, wanted):
         return False
@@ -91,9 +91,9 @@ def _foreign(path: Path, owned: Path, recursive: bool) -> ForeignPath:
 
 
 def _is_foreign(path: Path, user: int) -> bool:
-    """Whether a directory is another user's and closed to this one: a cache that users share stays as it is.
+    """Return whether a directory belongs to another user and is closed to this one. A shared cache stays as it is.
 
-    A link is never foreign: whoever made it has decided where it leads, and nothing behind it is taken over.
+    A link is never foreign: its target is the decision of its owner, and nothing behind it changes its owner.
     """
     try:
         return path.is_dir() and not path.is_symlink() and _is_closed(path, user)
@@ -169,7 +169,7 @@ def ask_shell(shell: str, home: str, user: str, limit: float) -> str:
 
 
 def environment_directory(environment: t.Mapping[str, str | None], home: str) -> tuple[Path, str] | None:
-    """Where the user's own programs keep the Hub's cache if a variable says so, and which one does."""
+    """Return the Hub cache that a variable sets for the user's own programs, and that variable."""
     for name, below in (("HF_HUB_CACHE", ""), ("HF_HOME", "hub")):
         value = environment.get(name)
         if value:
@@ -193,7 +193,7 @@ class CacheFacts:
     foreign: tuple[ForeignPath, ...]
     neighbours: tuple[str, ...]
     directory: str
-    # Where a variable of the login shell leads, and its name, if that is somewhere else.
+    # A different directory from a variable of the login shell, and its name.
     elsewhere: tuple[str, str] | None
     user: str
     take_over: bool

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""One look at a Hugging Face cache: which directory it is, what it holds, and what belongs to somebody else."""
+"""Inspect a Hugging Face cache: its directory, its models, and files of other users."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What the small files of a model say: its size and shape, and whether a draft model belongs to its target model."""
+"""Read a model's size and shape from its small files, and whether a draft model fits its target model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENIZER = "tokenizer.json"
 MOST_BYTES = 32_000_000
 # A number beyond this is none that a program counts with.
 MOST_NUMBER = 2**63 - 1
-# What the server loads; a model that has the first kind is not loaded from the others.
+# Weight files. A model with the first kind is not loaded from the others.
 WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt")
 
 PAIR_ARGUMENT: dict[str, t.Any] = {
@@ -85,7 +85,7 @@ def facts_of(files: ModelFiles, bytes_of_files: int | None) -> dict[str, t.Any]:
 
 
 def total_size(index: Config) -> int | None:
-    """Return the bytes of all tensors, as an index of safetensors tells them."""
+    """Return the bytes of all tensors, by its index of safetensors."""
     metadata = index.get("metadata")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     # Some tools write it as a fraction.

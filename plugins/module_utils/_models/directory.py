@@ -45,7 +45,7 @@ TOKENIZERS = frozenset(
 
 
 class DirectoryError(Exception):
-    """The path leads to nothing that could be a model; the text is one sentence that says what to do."""
+    """The path is no model. The text is one sentence with the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def contents(directory: Path) -> Contents:
 
 
 def leads_outside(link: Path, directory: Path) -> bool:
-    """Whether a link leads elsewhere once its directory has another path, as in a container."""
+    """Return whether a link breaks if its directory has another path, as in a container."""
     target = link.readlink()
     named = Path(os.path.normpath(link.parent.relative_to(directory) / target))
     reached, real = Path(os.path.realpath(link)), Path(os.path.realpath(directory))
@@ -179,7 +179,7 @@ class ModelDirectory:
         return (self.path / name).read_bytes().startswith(POINTER)
 
     def _legible(self, name: str) -> bool:
-        """Whether a file's content can be judged; why not is said elsewhere."""
+        """Return whether a file's content can be checked; the reason is reported elsewhere."""
         return name in self.sizes and name not in self.unreadable and name not in self.pointers
 
     def _cache(self) -> str:
@@ -289,7 +289,7 @@ class ModelDirectory:
         return self._missing(missing, f"{self.path / index} names") if missing else ""
 
     def _numbered(self, weights: t.Iterable[str]) -> str:
-        """Shards that the names of the others tell of."""
+        """Return the shards that the names of the others imply."""
         there: dict[tuple[str, str, str], set[int]] = {}
         for name in weights:
             match = SHARD.fullmatch(name)

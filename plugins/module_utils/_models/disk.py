@@ -101,7 +101,7 @@ def drop_page_cache(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def lock_if_free(path: Path) -> t.Iterator[bool]:
-    """Tell whether no huggingface_hub is just writing the file that this lock is for, and keep it from that."""
+    """Acquire the lock of a file against huggingface_hub; yield whether it was free."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -148,7 +148,7 @@ class CachedRepository:
 
     def bytes_on_disk(self) -> int:
         """Return the bytes that removing the directory frees."""
-        # In an ordinary cache snapshots hold only links; a cache copied without links holds files.
+        # Snapshots normally have only links; a cache that was copied without links has files.
         walked = (Path(parent) / name for parent, _dirs, names in os.walk(self.directory) for name in names)
         return sum(own_size(path) for path in walked)
 
@@ -204,7 +204,7 @@ def receipt_commit(receipt: t.Mapping[str, t.Any] | None, revision: str) -> str 
 
 
 def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: ModelSpec) -> bool:
-    """Whether a receipt was written for just these files of this revision."""
+    """Return whether a receipt covers exactly these files of this revision."""
     return (
         receipt_commit(receipt, wanted.revision) is not None
         and sorted(receipt.get("include") or []) == sorted(wanted.include)
@@ -213,7 +213,7 @@ def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: ModelSpec) -> bool:
 
 
 def is_unchanged(receipt: t.Mapping[str, t.Any], snapshot: Path) -> bool:
-    """Whether every file of a receipt still has the size and the time that it had when its checksum was taken."""
+    """Return whether all files of a receipt still have the size and time of their verification."""
     for path, noted in receipt["files"].items():
         try:
             result = (snapshot / path).stat()

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Models on the Hugging Face Hub, compared with its cache on disk: what is wanted, what is there, what is missing."""
+"""Compare models on the Hugging Face Hub with the cache on disk: requested, present and missing files."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 # huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
 MOST_FILE_BYTES = 50 * 1000**3
-# A page holds a thousand files; more than this is a list without an end.
+# A page has a thousand files; more pages than this are an endless list.
 MOST_PAGES = 100
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
 # As file systems of Linux have them, with room for the cache's own directories.
 MOST_PATH_BYTES, MOST_NAME_BYTES = 2048, 255
-# How modules are given models of the Hub.
+# The module option for models of the Hub.
 REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
     "type": "list",
     "elements": "dict",
@@ -71,7 +71,7 @@ NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
 
 
 class HubError(Exception):
-    """A repository cannot be had from the Hub; the text is one sentence that says what to do."""
+    """The Hub cannot provide a repository. The text is one sentence with the fix."""
 
 
 class TokenNeededError(HubError):
@@ -79,11 +79,11 @@ class TokenNeededError(HubError):
 
 
 class GeneralHubError(HubError):
-    """The reason holds for every repository, so asking for the next one is pointless."""
+    """An error that applies to every repository, so the next query is pointless."""
 
 
 class CacheError(Exception):
-    """The cache on disk cannot be used; the text is one sentence that says what to do."""
+    """The cache on disk cannot be used. The text is one sentence with the fix."""
 
 
 def within(seconds: float, ask: t.Callable[[], T]) -> T:
@@ -117,7 +117,7 @@ def is_wanted(path: str, wanted: ModelSpec) -> bool:
 
 
 def choose_files(wanted: ModelSpec, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
-    """Return the wanted files; raises HubError for a pattern that can only be a mistake."""
+    """Return the requested files; raise HubError for a pattern that can only be a mistake."""
     where = f"{endpoint}/{wanted.id}/tree/{wanted.revision}"
     idle = [pattern for pattern in wanted.include if not any(matches_any(file.path, [pattern]) for file in files)]
     if idle:
@@ -136,7 +136,7 @@ def choose_files(wanted: ModelSpec, files: t.Sequence[RemoteFile], endpoint: str
 
 
 class Hub:
-    """The few requests of the Hub's API that tell what a repository holds and who may read it."""
+    """The requests of the Hub's API for the files of a repository and the permission to read it."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Hub:
         self._deadline = deadline
         # Since the last request was refused for there were too many: for how long that will be so.
         self.limited_s: float | None = None
-        # What a commit holds never changes.
+        # The files of a commit never change.
         self._lists: dict[tuple[str, str], list[RemoteFile]] = {}
         self._objects: dict[tuple[str, str, str], dict[str, t.Any] | None] = {}
 
@@ -213,7 +213,7 @@ class Hub:
         return data if isinstance(data, dict) else None
 
     def check_access(self, repository: str, commit: str, path: str) -> None:
-        """Raise HubError if the file may not be downloaded. A gated repository may be listed by everybody."""
+        """Raise HubError if the file may not be downloaded. A gated repository can be listed without permission."""
         self._request("HEAD", repository, commit, f"/{repository}/resolve/{commit}/{urllib.parse.quote(path)}")
 
     def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
@@ -381,10 +381,10 @@ def unwritable_path_error(path: Path, cache: Path) -> CacheError:
 
 
 def is_taken_over(path: Path, cache: Path) -> bool:
-    """Whether a take-over of foreign paths, which follows no link, makes a directory writable."""
+    """Return whether a change of owner, which follows no link, makes a directory writable."""
     real = Path(os.path.realpath(cache))
     within = real in (path, *path.parents) and Path(os.path.realpath(path)) == path
-    # Where there is no cache yet, a take-over makes one.
+    # A change of owner creates a missing cache.
     return (within or not real.exists()) and path.stat().st_uid != os.geteuid()
 
 
@@ -505,7 +505,7 @@ def _described(part: Part) -> dict[str, t.Any]:
 
 @dataclasses.dataclass
 class Survey:
-    """What several repositories look like together."""
+    """The facts of several repositories."""
 
     views: list[View]
     errors: list[str]
@@ -515,10 +515,10 @@ class Survey:
 def view(
     wanted: ModelSpec, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False, verify: bool = False
 ) -> View:
-    """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None.
+    """Return the facts of a repository. The Hub is queried only for files without a receipt, and never if it is None.
 
-    To be verified are also those for which one vouches: what it says of sizes and times proves nothing of the bytes,
-    and what they ought to be the Hub knows.
+    With `verify`, files with a receipt are included: its sizes and times prove nothing about the bytes, and only the
+    Hub knows the right ones.
     """
     receipt = read_receipt(receipts, wanted.id)
     snapshot = CachedRepository(cache, wanted.id).snapshot(receipt["commit"]) if receipt else None
@@ -536,7 +536,7 @@ def survey(
     take_over: bool = False,
     verify: bool = False,
 ) -> Survey:
-    """Look at all repositories and collect what stands in the way of each."""
+    """Return the facts of all repositories with the problems of each."""
     result = Survey([], [], [])
     for item in wanted:
         try:
@@ -559,7 +559,7 @@ def survey(
 
 
 class OtherHost(Hub):
-    """What another host has, in the place of the Hub: nobody is asked."""
+    """Return the facts of a host that copies from another one. The Hub is not queried."""
 
     def __init__(self, views: t.Iterable[View]) -> None:
         super().__init__("the other host")
@@ -602,7 +602,7 @@ class CachedModelFiles(ModelFiles):
     def json(self, name: str) -> dict[str, t.Any] | None:
         cached = super().json(name)
         listed = None if cached else self._listed(name)
-        # Files that are not wanted the server will not see either.
+        # The server does not see files that were not requested.
         if self._hub and listed and listed.size <= MOST_BYTES and is_wanted(name, self._wanted):
             return self._hub.small_json(self._wanted.id, self._commit, name)
         return cached

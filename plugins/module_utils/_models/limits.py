@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-# Where it does not say for how long: it counts them in windows of five minutes
+# Without a time in the answer: the Hub counts requests in windows of five minutes
 # (https://huggingface.co/docs/hub/rate-limits).
 WINDOW_S = 300.0
 RESET = re.compile(r";\s*t=(\d+)")
@@ -19,13 +19,13 @@ SECONDS = re.compile(r"[0-9]{1,6}")
 
 
 class Headers(t.Protocol):
-    """Those of an answer, whoever's library has got it."""
+    """Return the headers of an answer from any HTTP library."""
 
     def get(self, name: str, /) -> t.Any: ...
 
 
 def limited_s(headers: Headers, otherwise: float = WINDOW_S) -> float:
-    """Return the seconds by the headers of an answer 429, if they tell."""
+    """Return the seconds in the headers of an answer 429; None without them."""
     reset = RESET.search(headers.get("RateLimit") or "")
     said = headers.get("Retry-After") or (reset[1] if reset else "")
     return max(1.0, float(said)) if SECONDS.fullmatch(said) else otherwise

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What one of two Sparks brings into a pair: all that is compared with the other one, in one look."""
+"""Gather the facts of a node that are compared with those of the other nodes."""
 
 from __future__ import annotations
 
@@ -46,16 +46,15 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 
 # An ordinary user's PATH need not lead to it.
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
-# What Docker, libvirt and others make.
+# Interfaces of Docker, libvirt and others.
 VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscale")
-# The image from which the pair's was made; another one means that it has to be made anew.
+# The base of the cluster image. With another base it must be built again.
 BASE_LABEL = f"{LABEL}base"
 REPOSITORY = "dgx-spark-speculative/release"
 # Whom a Spark knows, and whom it lets in.
 TRUSTED = ("known_hosts", "authorized_keys")
 KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]+={0,2}")
-# What of an image's configuration decides how a container of it runs. What else there is differs between releases of
-# Docker.
+# The keys of an image's configuration that affect its containers. Other keys differ between releases of Docker.
 CONFIG_KEYS = (
     "Cmd",
     "Entrypoint",
@@ -103,7 +102,7 @@ def image_facts(inspected: Facts | None) -> dict[str, t.Any] | None:
 
 
 def is_made(images: Facts) -> bool:
-    """Whether the pair's image is there and made from the base that is there."""
+    """Return whether the cluster image exists and is derived from the present base image."""
     base, made = images["base"], images["cluster"]
     return bool(base and made and made["base"] == base["fingerprint"])
 
@@ -182,9 +181,9 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
 
 
 def trusted_digest(cluster: Path) -> str:
-    """Return the same of the files that are there, not as text, which would hide wrong line endings.
+    """Return the digest of the files on disk, as bytes, because text would hide wrong line endings.
 
-    Empty, which is no digest, if somebody else's are in their place.
+    It is empty if the files belong to another user.
     """
     there = [cluster / name for name in TRUSTED if (cluster / name).is_file()]
     try:
@@ -203,7 +202,7 @@ def read(path: Path) -> str:
 
 
 class ClusterFacts(t.TypedDict):
-    """What a Spark brings into a cluster."""
+    """The facts of a node."""
 
     hostname: str
     # Without those of virtual interfaces.
@@ -228,7 +227,7 @@ class ClusterFacts(t.TypedDict):
     # The file system of the deployments.
     state: dict[str, t.Any]
     state_directory: str
-    # Whether the directory of the keys is there, and closed to others.
+    # The directory of the keys exists and is closed to other users.
     has_directory: bool
     # The public key with which the host connects to others.
     client_key: str | None
@@ -242,7 +241,7 @@ class ClusterFacts(t.TypedDict):
     trusted: str
     # As check_link() returns it.
     proof: dict[str, t.Any] | None
-    # How much of an image came from another host and is not in Docker yet.
+    # Bytes of an image that were copied and are not loaded yet.
     spooled_bytes: int
 
 
@@ -327,7 +326,7 @@ class ClusterInspector:
         return containers, {"docker": docker, "slot": brief, "images": images}
 
     def ports(self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None) -> list[dict[str, t.Any]]:
-        """Who listens on each."""
+        """Return the owner of each port."""
         try:
             return [self.port(containers, slot, port) for port in self.params["ports"]]
         except ValueError as e:
@@ -350,15 +349,15 @@ class ClusterInspector:
 
     @staticmethod
     def is_slots(use: t.Mapping[str, t.Any], slot: dict[str, t.Any] | None) -> bool:
-        """Whether it is our own worker that listens."""
+        """Return whether the port belongs to our own worker."""
         if slot is None or f"{LABEL}deployment" not in slot["labels"]:
             return False
-        # Where only root can tell who listens, it is the one that was made to.
+        # If only root can see the owner, the container with this port counts.
         suspected = slot["name"] in use["suspects"] and slot["labels"].get(f"{LABEL}rank", "0") != "0"
         return bool(use["container"] == slot["name"] or suspected)
 
     def is_copying(self) -> bool:
-        """Whether an earlier run's copy goes on."""
+        """Return whether a copy of an earlier run still runs."""
         state, running = Job(self.state / "jobs", "copies").settled()
         return running and state is not None
 
@@ -375,7 +374,7 @@ class ClusterInspector:
             except OSError:
                 continue
             wanted = os.R_OK | (os.W_OK | os.X_OK if path.is_dir() else 0)
-            # ssh wants its files to be the user's own.
+            # ssh needs files of its own user.
             mine = path.is_dir() or path.stat().st_uid == path.parent.stat().st_uid
             if mine and os.access(path, wanted, effective_ids=True):
                 continue
@@ -394,7 +393,7 @@ class ClusterInspector:
         return read_key_pair(read(self.private), read(self.private.with_name(f"{self.private.name}.pub")))
 
     def key_is_open(self) -> bool:
-        """Whether others may use the private key, which ssh refuses then."""
+        """Return whether other users can read the private key; ssh then refuses it."""
         try:
             return self.private.stat().st_mode & 0o7777 != 0o600
         except OSError:

@@ -63,7 +63,7 @@ class UnusedModel:
 
 @dataclasses.dataclass
 class Disk:
-    """Where the room went; None is 'not known'. The kinds do not overlap."""
+    """Disk use by kind; None is 'not known'. The kinds are disjoint."""
 
     image_bytes: int | None = None
     previous_image_bytes: int | None = None
@@ -89,7 +89,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Previous:
-    """What would serve again after going back."""
+    """The deployment that a rollback restores."""
 
     deployment: str
     method: str | None
@@ -98,7 +98,7 @@ class Previous:
     # All its Sparks; none for one alone.
     nodes: list[str] = dataclasses.field(default_factory=list)
     decoding_type: str | None = None
-    # What is not as it is now, each in words.
+    # Its differences from the current deployment, in words.
     differs: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
@@ -117,7 +117,7 @@ class Previous:
         )
 
 
-# What a record says in the same words.
+# Values with the same names in a record.
 OF_THE_RECORD = (
     *("title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
     *("method", "draft_length", "context", "concurrency"),
@@ -139,7 +139,7 @@ class Status:
     listens_on: str | None = None
     # The containers beside it that are there, by what they are, each with Docker's word for its state.
     companions: dict[str, str] = dataclasses.field(default_factory=dict)
-    # What the proxy offers, as the role api_proxy has written it down.
+    # The endpoints of the proxy, as stored by the role api_proxy.
     endpoint: dict[str, t.Any] | None = None
     target_model: str | None = None
     # As the API names it.
@@ -150,7 +150,7 @@ class Status:
     context: int | None = None
     concurrency: int | None = None
     longest_prompt: int | None = None
-    # How a speculative_config of the recipe's own drafts.
+    # The speculation of an explicit speculative_config.
     decoding_type: str | None = None
     origins: list[str] = dataclasses.field(default_factory=list)
     version: str | None = None
@@ -163,12 +163,12 @@ class Status:
     restarts: int | None = None
     memory_total: int | None = None
     memory_available: int | None = None
-    # The memory guard in the container, as it says of itself; and who else ends programs when the memory is short.
+    # The memory guard in the container, and other programs that end processes when memory is short.
     memory_guard: dict[str, t.Any] | None = None
     oom_daemons: list[str] = dataclasses.field(default_factory=list)
     disk: Disk = dataclasses.field(default_factory=Disk)
     previous: Previous | None = None
-    # Which half of two Sparks this is, and what it sees of the other one.
+    # The role in the cluster, and the state of the other Spark.
     cluster: dict[str, t.Any] | None = None
     jobs: list[Job] = dataclasses.field(default_factory=list)
     # The run that has the lease.
@@ -176,7 +176,7 @@ class Status:
     not_checked: list[str] = dataclasses.field(default_factory=list)
 
     def take(self, record: t.Mapping[str, t.Any]) -> None:
-        """Take over what the record says."""
+        """Add the values of the record."""
         for name in OF_THE_RECORD:
             setattr(self, name, record.get(name))
         self.longest_prompt = longest_prompt(record.get("options") or {}, self.context)

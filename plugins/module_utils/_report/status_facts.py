@@ -161,7 +161,7 @@ class StatusInspector(Gatherer):
         status.url = labels.get(f"{records.LABEL}url") or known.get("url")
         status.take(known)
         status.origins = records.origins(known)
-        # What was found in the answers is the head's to tell.
+        # Findings of the answers belong to the head.
         status.findings = [] if self.facts.rank else server_facts.carried_findings(known)
         if slot is not None and status.deployment and record is None:
             message = (
@@ -177,7 +177,7 @@ class StatusInspector(Gatherer):
             status.findings = [*status.findings, {"id": "put_aside", "message": message}]
 
     def _labels(self) -> dict[str, str]:
-        """Return the labels of the container; where Docker cannot be asked, what the record says of them."""
+        """Return the labels of the container; without Docker, those in the record."""
         labels = self.facts.labels
         if not labels and self._status.deployment:
             return {f"{records.LABEL}deployment": self._status.deployment}
@@ -351,7 +351,7 @@ def role_of(model: str, record: t.Mapping[str, t.Any]) -> str:
 
 
 def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
-    """Sort what the cache holds into kinds that do not overlap; a model that is not ours counts only if it is used."""
+    """Sort the cache into disjoint kinds. A model of the user counts only if it is in use."""
     kept = [model for model in cached if model.in_use]
     disk.unused_models = [
         UnusedModel(model.id, model.bytes_on_disk) for model in cached if model.fetched_here and not model.in_use

@@ -42,7 +42,7 @@ DOCUMENTATION = ("*.md", ".gitattributes", "LICENSE*", "USAGE_POLICY*", "*.png",
 # The registry may not have a release for this platform; this many are tried, the newest first.
 MOST_CANDIDATES = 3
 NEWEST, NEWER, PINNED, LOCAL, UNKNOWN = "newest", "newer", "pinned", "directory", "unknown"
-# What reading an answer raises that is none of a registry's or of the Hub's.
+# Other exceptions while an answer is read.
 STRANGE = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 Answer = t.TypeVar("Answer")
@@ -152,7 +152,7 @@ def ask(hubs: t.Sequence[Hub], question: t.Callable[[Hub], Answer]) -> Answer:
 
 
 def differing(old: t.Iterable[RemoteFile], new: t.Iterable[RemoteFile], wanted: ModelSpec) -> list[RemoteFile]:
-    """Return the wanted files whose content is new in a commit, and those that it removes, with a size of 0."""
+    """Return the requested files that a commit changes, and those that it removes, with a size of 0."""
     before = {file.path: file for file in old if is_wanted(file.path, wanted)}
     after = {file.path: file for file in new if is_wanted(file.path, wanted)}
     gone = [dataclasses.replace(file, size=0) for path, file in before.items() if path not in after]

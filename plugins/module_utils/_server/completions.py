@@ -92,7 +92,7 @@ class Reply:
 
 @dataclasses.dataclass
 class Question:
-    """What is asked, and how."""
+    """A request to the completions API."""
 
     kind: str
     model: str
@@ -122,7 +122,7 @@ class Question:
 
 @dataclasses.dataclass
 class Answer:
-    """What came back, whether or not it is complete."""
+    """An answer, complete or not."""
 
     status: int = 0
     streamed: bool = False
@@ -395,9 +395,9 @@ class Client:
         return [entry["id"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """Ask; the answer says itself how far it came. Raises only when the server cannot be reached at all.
+        """Send a request. The answer has its own progress; an exception means that the server is unreachable.
 
-        A release that does not know the per-chunk usage gets the question again without it.
+        A release without per-chunk usage gets the request again without it.
         """
         end = time.monotonic() + seconds
         variants: list[dict[str, bool] | None] = [None]
@@ -425,7 +425,7 @@ class Client:
                     _read_reply(Reply(response.status, _read_all(response)), answer, start)
         except Expired:
             answer.expired = not answer.complete
-            # What was read of a cut reply makes no sense.
+            # The text of an interrupted answer is not judged.
             answer.error = None
         except BadReply as exc:
             if not answer.complete:
@@ -470,7 +470,7 @@ def _read_stream(response: http.client.HTTPResponse, answer: Answer, start: floa
             try:
                 data = read_json(event)
             except ValueError:
-                # What a cut connection leaves behind is no message of the server's.
+                # The rest of an interrupted connection is no message of the server.
                 if piece:
                     answer.error = f"the server sent something that is no JSON: {one_line(event, 120)}"
                 break
@@ -512,7 +512,7 @@ def measure(answer: Answer) -> dict[str, t.Any]:
 def _acceptance(answer: Answer, steps: list[Chunk]) -> tuple[float | None, str | None]:
     if answer.tokens_per_pass is not None:
         return answer.tokens_per_pass, "server"
-    # Each chunk is one pass only if the server tells the count with every chunk (and does not group them).
+    # Each chunk is one pass only if the server sends the count with every chunk (and does not group them).
     counts = [step.tokens for step in steps if step.tokens is not None]
     if len(counts) < 2 or len(counts) != len(steps):
         return None, None
@@ -590,7 +590,7 @@ def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:
     return findings
 
 
-# What a model with one function is asked, and cannot know without calling it.
+# The request to a model with one function, which it cannot answer without a call.
 TOOL = {
     "type": "function",
     "function": {
@@ -674,7 +674,7 @@ def try_tool_call(client: Client, model: str, seconds: float) -> tuple[ToolCall 
 
 
 class Verdict(t.NamedTuple):
-    """What one answer says about the server."""
+    """Findings about the server from one answer."""
 
     state: str
     findings: list[Finding]

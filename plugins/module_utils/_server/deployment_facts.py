@@ -27,7 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
 
-# What Docker is called where it is looked at.
+# The name of Docker as a source.
 DOCKER = "Docker"
 # Less than this of a log may be what was written since it was rotated.
 SHORT_LOG = 20_000
@@ -69,13 +69,13 @@ class DeploymentFacts:
     record: records.Record | None = None
     state: dict[str, t.Any] | None = None
     server_log: str = ""
-    # Which rank of several Sparks this is; its links as they are now; whether those it needs answer.
+    # Rank, current links, and whether the needed nodes answer.
     cluster: pairs.ClusterView | None = None
     links: list[pairs.Link] = dataclasses.field(default_factory=list)
     peer_answers: str | None = None
-    # What the ranks said of themselves before the server was started.
+    # Facts of the ranks from before the start of the server.
     ranks: dict[str, t.Any] = dataclasses.field(default_factory=dict)
-    # Which network the NCCL of this Spark's rank tells of, since its last start.
+    # The network of this rank's NCCL since its last start.
     network: nccl.Network | None = None
     jobs: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -147,14 +147,14 @@ def seconds_of(moment: t.Any) -> float | None:
 def started_at(moment: t.Any, now: float | None = None) -> float | None:
     """Return when a container was started; None if the start is in the future.
 
-    Then the clock was set back, and log lines from before and after the start cannot be told apart.
+    Then the clock was set back, and log lines from before and after the start look the same.
     """
     started = seconds_of(moment)
     return None if started is None or started > (time.time() if now is None else now) + 1 else started
 
 
 class Gatherer:
-    """Looks at one thing after the other; each look leaves a Source. What is looked at, and when, a subclass says."""
+    """Gather facts one after the other; each step leaves a Source. A subclass defines the steps."""
 
     def __init__(
         self, facts: DeploymentFacts, params: t.Mapping[str, t.Any], machine: docker.Machine, engine: Engine
@@ -217,7 +217,7 @@ class Gatherer:
         return None if facts.record else "nothing was seen to serve in this configuration"
 
     def _without_container(self) -> tuple[Path | None, records.Record | None]:
-        """Return the directory and the record that count where no container says which."""
+        """Return the directory and the record that apply without a container."""
         return None, None
 
     def _state(self) -> str | None:

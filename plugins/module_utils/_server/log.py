@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.mark
 ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MPIRUN = re.compile(r"^\[\d+,\d+\]<\w+>:", re.MULTILINE)
-# What TensorRT-LLM and uvicorn put before a message.
+# Prefixes of messages from TensorRT-LLM and uvicorn.
 _PREFIX = re.compile(
     r"^(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]\s*)?"
     r"(?:\[(?:TRT-LLM|TensorRT-LLM|RANK \d+|[EWIVD]|ERROR|WARNING|INFO)\]\s*)*"
@@ -47,7 +47,7 @@ _NOISE = re.compile(
     r'|"GET /(?:health|version|v1/models|prometheus/metrics)\S* HTTP/[\d.]+" 200'
 )
 _LONGEST = 300
-# No line that says anything is longer; an endless one would keep the expressions here busy for hours.
+# No useful line is longer, and an endless one would occupy these expressions for hours.
 _LONGEST_LINE = 20_000
 
 
@@ -59,7 +59,7 @@ class Reason(t.NamedTuple):
 
 
 class Progress(t.NamedTuple):
-    """How far a server has loaded. percent counts within the step that text names."""
+    """The loading progress of a server. `percent` is within the step that `text` names."""
 
     percent: float | None
     text: str
@@ -194,7 +194,7 @@ def reason(text: str) -> Reason | None:
 
 
 def cause_line(text: str) -> str | None:
-    """Return the line that says why the server died; None if there is none."""
+    """Return the line with the reason of the server's end; None without one."""
     cause = reason(text)
     return cause.line if cause else None
 

@@ -47,7 +47,7 @@ def find_log(state_directory: Path, socket: str, container: str) -> tuple[Path |
 def last_log_lines(
     state_directory: Path, socket: str, container: str, most: int, raw: bool, all_runs: bool
 ) -> dict[str, t.Any]:
-    """Return the last lines; if there are none, a sentence that says why."""
+    """Return the last lines; if there are none, the reason as a sentence."""
     path, detail = find_log(state_directory, socket, container)
     lines: list[str] = []
     truncated = False

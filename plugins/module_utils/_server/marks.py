@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a TensorRT-LLM server's log shows of its course: where a run starts, how far it has loaded, where it ends."""
+"""Marks in the log of a TensorRT-LLM server: its starts, its loading steps, its ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stage(t.NamedTuple):
     text: str
 
 
-# Each process of a server writes one of these when it starts; a log holds several starts.
+# Each process of a server writes one of these at its start. A log has several starts.
 START_MARKERS: tuple[str, ...] = ("TensorRT-LLM version:", "TensorRT LLM version:")
 
 # The container's main process writes into the same log, and this when the server ended.

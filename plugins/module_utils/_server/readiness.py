@@ -33,9 +33,9 @@ DEAD_FOR_S = 3.0
 QUIET_S = 60
 
 
-# How long a worker's container may take until the head can log in, also after the worker has restarted.
+# Seconds until the head can log in to a started or restarted worker.
 REFUSED_FOR_S = 90.0
-# How the head's program says that a worker is up, and its container is not.
+# The head's message about a running worker whose container does not run.
 REFUSED = "nothing listens at "
 
 
@@ -54,7 +54,7 @@ def refused_for(server: t.Mapping[str, t.Any]) -> float:
 
 @dataclasses.dataclass
 class Observation:
-    """What one look at the server showed."""
+    """The result of one check of the server."""
 
     state: str
     error: str | None = None
@@ -72,7 +72,7 @@ class ReadinessWait:
 
     client: completions.Client
     url: str
-    # What the main process writes, where that is known.
+    # Files of the main process, if known.
     state_file: Path | None
     log_file: Path | None
     # Unix time of the container's start; what was written before it is another one's.
@@ -81,7 +81,7 @@ class ReadinessWait:
     patience: float
     # The model that is asked for: a server that lists none may still have it.
     model: str | None
-    # What is told of a file that cannot be read.
+    # Called with a warning about an unreadable file.
     warn: t.Callable[[str], None]
 
     def until(self, seconds: float) -> Observation:
@@ -160,7 +160,7 @@ class ReadinessWait:
             return ""
 
     def by_files(self, server: dict[str, t.Any] | None, reason: str = "") -> Observation:
-        """Tell loading, dead and absent apart by the files; the reason is why no server answers, if known."""
+        """Return loading, dead or absent by the files. `reason` is why no server answers, if known."""
         url = self.url
         if server is None and not reason:
             return self.not_yet_started(url, server)

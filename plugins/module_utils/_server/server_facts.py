@@ -37,36 +37,36 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
 SERVING = ("ready", "ready_without_speculation", "busy")
 # The main process of a container needs some time to write its first word.
 STARTS_WITHIN_S = 120
-# A text to go on with and for how many tokens, or nothing.
+# A text to continue and the number of tokens, or nothing.
 Asked = t.Optional[tuple[str, int]]
 # For a deployment whose record does not say what it was measured with.
 QUESTION = ("The sky is blue because", 64)
 # Below this many tokens a speed is chance.
 TOKENS_TO_MEASURE = 32
-# What the container's main process says when a benchmark's trial has ended by itself.
+# The state of the container's main process after a benchmark's trial has ended by itself.
 TRIAL_FAILED = "trial failed"
-# A chat model that is given a text to go on with may well go round in circles; that is no fault of the server.
+# A chat model that continues a text may repeat itself; that is no fault of the server.
 NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 
 
-# The finding that the server's own KV cache tells, and not an answer.
+# The finding that comes from the server's KV cache and not from an answer.
 SMALLER_CONTEXT = "smaller_context"
 # The findings that a restart may change: the server that runs now is looked at for them.
 TRANSIENT_FINDINGS = (SMALLER_CONTEXT, nccl.BY_TCP, nccl.PARTLY)
-# What an exit status says when the log is silent.
+# The meaning of an exit status without a log line.
 EXIT_HINTS: dict[int, str] = {
     1: "a Python error",
     2: "a wrong command line",
     137: "killed, usually because the memory ran out",
     139: "a crash in native code",
 }
-# The restart policy of what serves, and what stop.yml makes of it.
+# The restart policy of the serving container, and its value after stop.yml.
 KEPT, STAYS_DOWN = "unless-stopped", "no"
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerFacts:
-    """What one look showed; None is 'not known'."""
+    """The result of one check; None is 'not known'."""
 
     state: str | None
     why: str | None = None
@@ -338,7 +338,7 @@ class ServerInspector:
         self._models: list[str] = []
 
     def look(self, question: Asked, speculation: bool, deadline: float) -> ServerFacts:
-        """Look, and have it go on with a text for so many tokens, if there is one."""
+        """Check the server, and request a continuation of these tokens if there is a text."""
         try:
             # Files of another user say nothing: the port is believed.
             if self._facts.closed_by is None and not is_its_own(self._facts.state, self._facts.started):

@@ -5,8 +5,8 @@
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 """Move the serving container to standby, and finalize the switchover. A program for the module watched_job.
 
-standby NAME ASKED    Stop the container and rename it. After a power cut Docker starts it, by the policy `always`. When no
-                      run has the lease any more, a watcher process starts it.
+standby NAME ASKED    Stop the container and rename it. After a power cut Docker starts it, by the policy `always`. If
+                      no run has the lease any more, a watcher process starts it.
 finalize NAME ASKED   End the switchover: keep the new container if its record exists, else restore the old one.
 
 The environment names the run. It acts only while it holds the lease, which no other run can acquire meanwhile. ASKED

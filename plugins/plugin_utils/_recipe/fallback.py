@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What to run if a recipe's image cannot be had, or refuses its options: the recipe that its key fallback names."""
+"""Return the alternative if a recipe's image is missing or refuses its options: the recipe in its key fallback."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
-# What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
+# Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
 OUTPUTS = (
     "api_proxy_endpoint",
     "api_proxy_urls",
@@ -73,7 +73,7 @@ OPEN_WEBUI = {
     "open_webui_port": "int",
 }
 
-# What only roles say to each other.
+# Variables between roles only.
 HANDED_OVER = re.compile(r"\w+_handover")
 
 # The least and the most that a number may be whose mistake would only be noticed late.
@@ -93,8 +93,8 @@ DIRECTORY_NAME = re.compile(r"[^./\x00-\x1f][^/\x00-\x1f]*")
 # Of a Spark, where Docker takes a colon for the end of a path, and a job has another working directory.
 SPARK_DIRECTORY = re.compile(r"(/|~/)[^:]*|~")
 
-# What the playbooks put together themselves in group_vars/all.yml, with a part of each; what is given with -e or in the
-# inventory would take the place of all that.
+# Mappings that the playbooks build in group_vars/all.yml, with a part of each. A value from -e or the inventory would
+# replace the whole mapping.
 RESERVED = {
     "deployment_settings": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
     "deployment_hosts": ("cluster", "choose Sparks with --limit, or in the inventory"),

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Read and validate recipes: the data that says which models are served, and how."""
+"""Read and validate recipes: data files with the models and settings of a deployment."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 TIKTOKEN_ENCODINGS = ("o200k_base", "cl100k_base")
 # Nothing drafts as many tokens; what is larger is a slip, and not a question of memory.
 MOST_DRAFTED = 1024
-# A file holds some hundred keys and values. Aliases of aliases make a short one endless.
+# A recipe has some hundred keys and values. Aliases of aliases make a short file endless.
 MOST_PARTS = 10_000
-# What the rules of the engine options call these keys; all else is in the options.
+# The names of these keys in the rules of the engine options; all others are in the options.
 ENGINE_NAMES = {
     "release": "image",
     "max_draft_len": "draft_length",
@@ -62,7 +62,7 @@ MERGE = "tag:yaml.org,2002:merge"
 
 
 class RecipeError(Exception):
-    """A recipe that cannot be used; the message holds every reason, one a line."""
+    """An unusable recipe. The message has every reason, one a line."""
 
 
 class Loader(yaml.SafeLoader):
@@ -70,7 +70,7 @@ class Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        # How many parts a node has, by its identity; an alias is as large as what it stands for.
+        # The number of parts of a node, by its identity. An alias is as large as its anchor.
         self._sizes: dict[int, int] = {}
 
     def compose_sequence_node(self, anchor: t.Any) -> t.Any:
@@ -85,9 +85,9 @@ class Loader(yaml.SafeLoader):
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge as yaml.org/type/merge.html says: a mapping's own key wins, and then that of the first one merged.
+        """Merge by yaml.org/type/merge.html: a mapping's own key has precedence, then that of the first merged one.
 
-        PyYAML 6.0.4 tells merged keys by their identity in memory, and may let another one win.
+        PyYAML 6.0.4 compares merged keys by their identity in memory, and may prefer another one.
         """
         own, merged = [], []
         # Emptied meanwhile, for one that is to be merged into itself.
@@ -111,7 +111,7 @@ class Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
-# What only a model from the Hub has.
+# Keys of a model from the Hub.
 HUB: dict[str, Field] = {
     "revision": Field(str, default="main"),
     "include": Field(list, default=[], each=Field(str)),
@@ -134,12 +134,12 @@ RECIPE: dict[str, Field] = {
     "image": Field(str, required=True),
     # The shipped recipe to serve if this image cannot be had, or refuses the options.
     "fallback": Field(str, default=""),
-    # What a user should know of this image, in a sentence.
+    # A note on this image, in a sentence.
     "note": Field(str, default=""),
     "port": Field(int, default=8000, least=1, most=65535),
-    # Whose engine options an image knows whose tag does not say it.
+    # The release family of an image whose tag does not have it.
     "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
-    # Absent when options.speculative_config says everything itself.
+    # Absent if options.speculative_config is complete.
     "method": Field(str, default="", choices=METHOD_NAMES),
     "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
@@ -165,11 +165,11 @@ RECIPE: dict[str, Field] = {
             "max_tokens": Field(int, default=1024),
         },
     ),
-    # What a drafted token costs, for telling whether the accepted ones pay for it.
+    # The cost of a drafted token, for the break-even.
     "break_even": Field(
         dict,
         fields={
-            # What a pass of the target model reads for one token; of two Sparks, both together.
+            # The bytes that a pass of the target model reads for one token, on all Sparks together.
             "target_gb": Field(float),
             # One pass of the draft model by one pass of the target model.
             "draft_cost": Field(float, required=True),

@@ -28,7 +28,7 @@ def method(recipe: Recipe) -> str:
 
 
 def image(recipe: Recipe) -> str:
-    """Return the image's tag, which is all that tells the shipped ones apart."""
+    """Return the image's tag, the only difference between the shipped ones."""
     return str(recipe["image"]).partition("@")[0].rpartition("/")[2].rpartition(":")[2]
 
 

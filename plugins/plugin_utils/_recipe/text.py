@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""How many of them there are, and who has what, in words."""
+"""Write counts and lists in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def join_words(words: t.Iterable[str]) -> str:
 
 
 def group_by_value(told: t.Iterable[tuple[str, str]]) -> str:
-    """Who has what, the names of those with the same together: a and b have 1, c has 2."""
+    """Return values with the names that share each: a and b have 1, c has 2."""
     groups: dict[str, list[str]] = {}
     for name, value in told:
         groups.setdefault(value, []).append(name)

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""How people reach a model: the addresses, the key, and commands that work as they are printed."""
+"""Describe the access to a model: addresses, key, and commands that work as printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAN, DOCKER = "lan", "docker"
 
 @dataclasses.dataclass(frozen=True)
 class Reach:
-    """How the controller reaches the Spark: not at all for a local connection, else by SSH."""
+    """The controller's connection to the Spark: local or SSH."""
 
     local: bool
     host: str = ""
@@ -50,7 +50,7 @@ class Reach:
 
 
 def reach_of(action: t.Any, variables: t.Mapping[str, t.Any]) -> Reach:
-    """How a task's action reaches its host."""
+    """Return the connection of a task's action to its host."""
     context = action._play_context
     return Reach(
         local=action._connection.transport == "local",
@@ -92,7 +92,7 @@ def endpoint_of(said: t.Mapping[str, t.Any] | None) -> Endpoint:
 
 
 def api(url: str, listens_on: str | None) -> str:
-    """Where the API is, and who can use it: TensorRT-LLM has no authentication."""
+    """Return the addresses of the API and their clients: TensorRT-LLM has no authentication."""
     try:
         local = ipaddress.ip_address(listens_on or "").is_loopback
     except ValueError:

@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import SERVING, Status
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, shipped
 
-# What is smaller is not worth a command.
+# A smaller amount is not worth a command.
 WORTH_REMOVING = 1_000_000_000
 
 LOGS = ("Read the server's log", "logs")
@@ -34,7 +34,7 @@ PLAYBOOKS: dict[str | None, tuple[tuple[str, str], ...]] = {
     None: (DIAGNOSE,),
 }
 FAULTY = ("unhealthy", "dead", "failed", "ready_without_speculation")
-# What a run that was interrupted leaves at work on a Spark without a deployment.
+# Jobs of an interrupted run that continue on a Spark without a deployment.
 FETCHING = ("pull", "fetch")
 
 

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What was seen on one or two Sparks as one HTML file that loads nothing, and as lines for the screen."""
+"""Write the report of a field check as one HTML file that loads nothing else, and as lines for the screen."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def report(rows: Rows, date: str, names: bool) -> dict[str, t.Any]:
 
 
 def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
-    """Return the rows of each host without what strangers need not know; the hosts' names stay if they are wanted.
+    """Return the rows of each host without private details; the hosts' names stay on request.
 
-    Before the Sparks get the names that they have in the report, which an inventory may have, too.
+    It runs before the Sparks get their names in the report, because an inventory may use the same names.
     """
     facts = [variables.get("ansible_facts") or {} for variables in known]
     hosts = [] if names else [*variable_values(known, ADDRESSES), *variable_values(facts, FACTS)]
@@ -100,7 +100,7 @@ def write(shown: Report, stem: Path) -> None:
 
 
 def counts(shown: Report) -> tuple[int, int]:
-    """How many rows were measured, and how many there are."""
+    """Return the number of measured rows and of all rows."""
     every = [row for spark in shown["sparks"] for row in spark["rows"]]
     return sum("value" in row for row in every), len(every)
 

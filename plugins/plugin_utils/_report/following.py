@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What an action needs that calls its module until the work has finished, and shows how far it is."""
+"""Call a module until its work has finished, and show the progress. For action plugins."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Ticker:
 
 
 def is_first_to_say(task: t.Any) -> bool:
-    """Note that a task is followed, and return whether it is the first in this run.
+    """Record that a task is followed, and return whether it is the first in this run.
 
-    Hosts are told apart by processes, which share only a directory.
+    Each host has its own process; the processes share only a directory.
     """
     try:
         _marker(f"follow-{task._uuid}").touch()
@@ -85,7 +85,7 @@ class Following(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_async = False
-    # What the module says is the default of its option follow.
+    # The default of the module's option follow.
     BY_DEFAULT: t.ClassVar[bool]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:

@@ -34,8 +34,8 @@ NOT_SEEN = "not checked, see below"
 
 FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
 LINES: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
-# What was found on a host: what spark_info, registry_image_info and huggingface_snapshot returned, the memory plan, a
-# text for each problem, and the rails and notes of the role spark_network. Only spark is required.
+# The facts of a host: results of spark_info, registry_image_info and huggingface_snapshot, the memory plan, a text for
+# each problem, and the rails and notes of the role spark_network. Only spark is required.
 OF_ONE: dict[str, t.Any] = {
     "spark": {"type": "dict", "required": True},
     "docker": FACTS,
@@ -67,9 +67,9 @@ class Findings:
     # For several Sparks: the planned rails, and notes about them.
     rails: t.Sequence[Facts] = ()
     notes: t.Sequence[str] = ()
-    # Whether a worker has the image already; None if that was not looked at.
+    # A worker has the image already; None if not checked.
     image_here: bool | None = None
-    # Whether it is the machine that Ansible runs on.
+    # The machine that Ansible runs on.
     local: bool = False
 
 
@@ -84,10 +84,10 @@ def findings(host: str, found: Facts, hosts: t.Sequence[str]) -> Findings | None
     given = validated.validated_parameters
     local = given.pop("connection") == "local"
     role = "alone" if len(hosts) == 1 else "head" if host == hosts[0] else "worker"
-    # What is known of models that the Hub does not have.
+    # Facts of models that are not on the Hub.
     fetched = {repository["id"] for repository in given["models"].get("repositories", [])}
     directories = [name for name in given.pop("facts") if name not in fetched]
-    # What was refused with several sentences has one to a line, each with the name in front.
+    # A message with several problems has one on each line, with the name before each.
     said = [part for problem in given["problems"] for part in re.split(rf"\n(?={re.escape(host)}: )", problem)]
     return Findings(**{**given, "problems": said, "role": role, "local": local, "directories": directories})
 
@@ -302,7 +302,7 @@ def refusal(problems: t.Sequence[str], left: str = "the running server was not t
 
 
 def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """Return the notes on what works but may surprise; what is the same for several is told once."""
+    """Return the notes on what works but may surprise; equal ones of several hosts are merged."""
     notes = dict.fromkeys(note for host in hosts.values() if host for note in host.notes)
     return ["  Notes:", *(f"  {line}" for line in _items(notes))] if notes else []
 

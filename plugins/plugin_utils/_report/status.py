@@ -257,7 +257,7 @@ def _half(cluster: Facts, runs: bool) -> t.Iterator[tuple[str, str | None]]:
     yield "other Spark", _peer(cluster)
 
 
-# What others do when the memory is short, by their own defaults.
+# Actions of other programs when memory is short, by their defaults.
 OOM_DAEMONS = {
     "earlyoom": "earlyoom runs, too: it ends the largest program once less than 10 % of memory and of swap are free",
     "systemd-oomd": "systemd-oomd runs, too: it may kill the container once 90 % of the swap are used, or if a control "

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a person reads at the end of a run, made from a deployment's record."""
+"""Write the summary at the end of a run from a deployment's record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def format_known(value: t.Any, form: str) -> str:
 
 
 def first_lines(text: str, count: int = 4) -> list[str]:
-    """Return the beginning of an answer, wrapped; says so where it was cut."""
+    """Return the beginning of an answer, wrapped, with an ellipsis if it is shortened."""
     lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, width() - 4)]
     return lines[:count] + (["..."] if len(lines) > count else [])
 
@@ -45,7 +45,7 @@ def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
-    """How a Spark is joined with others; nothing for one alone."""
+    """Return the cluster of a Spark in words; empty for a single Spark."""
     cluster = pairs.cluster_of({}, {}, record)
     rails = cluster.rails if cluster else ()
     sparks = len(cluster.nodes) if cluster else 1
