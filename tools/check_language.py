@@ -27,6 +27,8 @@ READ = ("plugins", "roles", "playbooks", "docs", "tools", "inventory", "meta", "
 # The story prints a role or a file of tasks as a step.
 STEPS = tuple(f"ansible.builtin.{verb}_{what}" for verb in ("include", "import") for what in ("role", "tasks"))
 SPECS = ("plugins/*/*.py", "plugins/*/*.yml", "roles/*/meta/argument_specs.yml")
+PROGRAMS = ("plugins/**/*.py", "roles/*/files/**/*.py", "tools/*.py", "tests/twin/**/*.py")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 DESCRIPTIONS = ("short_description", "description", "details", "notes")
 # Text whose words do not count: code, tables, headings, addresses.
 NO_SENTENCE = re.compile(
@@ -37,7 +39,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The data file: phrases with their replacement, globs of pages, words that begin no description, and limits."""
+    """The data file: phrases with their replacement, globs of pages, words that begin no text, and limits."""
 
     phrases: t.Mapping[str, str]
     pages: t.Sequence[str]
@@ -142,6 +144,18 @@ def description_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
                     yield f"{name}: begin with a noun or a verb: {' '.join(words[:8])} ..."
 
 
+def docstring_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
+    """Yield an error for each docstring that begins with a clause instead of a noun or a verb."""
+    for name in files(root, *PROGRAMS):
+        for node in ast.walk(ast.parse((root / name).read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, DOCUMENTED)
+                and (text := ast.get_docstring(node))
+                and text.split()[0] in rules.beginnings
+            ):
+                yield f"{name}: begin the docstring with a noun or a verb: {text.splitlines()[0]}"
+
+
 def main(root: Path = ROOT) -> int:
     """Print the errors, and return whether there are any."""
     rules = read_rules(root)
@@ -151,7 +165,8 @@ def main(root: Path = ROOT) -> int:
         for name, number, phrase in phrases(rules, root)
         if name in pages
     ]
-    errors += [*title_errors(rules, root), *sentence_errors(rules, root), *description_errors(rules, root)]
+    for check in (title_errors, sentence_errors, description_errors, docstring_errors):
+        errors += check(rules, root)
     print("\n".join(errors) if errors else "The pages, specs and titles follow the glossary.")
     return int(bool(errors))
 

@@ -53,7 +53,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 
 
 def outside(names: t.Iterable[str]) -> list[str]:
-    """Those names that lead out of the directory, or to itself."""
+    """Return the names that lead out of the directory, or to itself."""
     return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
 
 

@@ -113,7 +113,7 @@ class Change:
         write_atomically(self.status, json.dumps(self.state) + "\n", 0o644)
 
     def must(self, *command: str, deadline: float = APPLY_DEADLINE_S) -> str | None:
-        """Why it failed; None if it did not."""
+        """Run a command, and return why it failed; None if it did not."""
         code, output = self.run(*command, deadline=deadline)
         if code == 0:
             return None
@@ -121,7 +121,7 @@ class Change:
         return f"'{' '.join(command)}' ended with exit code {code}: {text or 'it gave no reason'}"
 
     def apply(self, wanted: t.Mapping[str, t.Any]) -> str | None:
-        """Why it failed; None if it did not."""
+        """Apply a document, and return why that failed; None if it did not."""
         return self.switch(wanted) if wanted.get("by_profile") else self.must("netplan", "apply")
 
     def switch(self, wanted: t.Mapping[str, t.Any]) -> str | None:
@@ -176,7 +176,7 @@ class Change:
         return ""
 
     def try_it(self) -> str | None:
-        """Why it has to be undone; None if it stays."""
+        """Return why the change must be undone; None if it stays."""
         if self.state["state"] == "starting":
             time.sleep(START_AFTER_S)
             self.state["deadline"] = time.monotonic() + float(self.request["timeout"]) + APPLY_DEADLINE_S

@@ -54,7 +54,7 @@ def problems(world: World, controller: Controller) -> list[str]:
 
 
 def lost_sparks(controller: Controller) -> list[str]:
-    """Those without which a pair would not serve again."""
+    """Return those that a cluster needs to serve again."""
     lost = controller.get("lost") or []
     have = "has" if len(lost) == 1 else "have"
     return [f"{' and '.join(lost)} {have} failed or cannot be reached; mend that first"] if lost else []
@@ -90,7 +90,7 @@ def connected(world: World, port: int | None) -> bool:
 
 
 def other_containers(world: World) -> list[str]:
-    """Those that run and are not this collection's."""
+    """Return the running ones that do not belong to this collection."""
     try:
         running = world.ask("/containers/json") or []
     except NotMeasured as reason:

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.port
 
 
 class NotMeasured(Exception):
-    """Why a sensor has no value: the end of a sentence."""
+    """The reason why a sensor has no value, as the end of a sentence."""
 
 
 class NotInstalled(NotMeasured):

@@ -54,7 +54,7 @@ class Change(t.NamedTuple):
 
 
 def name_problem(name: str) -> str | None:
-    """Why this is no name of a key; None if it is one."""
+    """Return why this is no name of a key; None if it is one."""
     if _NAME.fullmatch(name):
         return None
     return (

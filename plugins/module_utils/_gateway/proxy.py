@@ -127,7 +127,7 @@ def host_names(wish: ProxySpec, host: Host) -> list[str]:
 
 
 def good_names(wish: ProxySpec, host: Host) -> list[str]:
-    """Those of the names that the certificate is for."""
+    """Return the names that the certificate covers."""
     names = host_names(wish, host)
     if wish.certificate_names is None:
         return names

@@ -145,7 +145,7 @@ def eagle_head(config: Config) -> str | None:
 
 
 def judged_pair(pair: Config, models: t.Mapping[str, ModelFiles]) -> list[str]:
-    """Why the pair's draft does not belong to its target, as sentences; none if one of them is not among the models."""
+    """Return as sentences why the draft model does not fit its target; none if one of them is not among the models."""
     target, draft = models.get(pair.get("target") or ""), models.get(pair.get("draft") or "")
     if not target or not draft:
         return []
@@ -182,7 +182,7 @@ def number(config: Config, key: str) -> int | None:
 def pair_problems(
     target_config: Config, draft_config: Config, method: str, same_tokenizer: bool | None = None
 ) -> list[str]:
-    """Why the draft cannot draft for the target, a clause each; what the files do not say is no problem.
+    """Return as clauses why the draft model cannot draft for the target. Missing facts are no problem.
 
     Sums of tokenizer.json can only excuse a difference, never make one: tools write the same tokenizer in several ways.
     """

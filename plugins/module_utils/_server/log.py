@@ -52,7 +52,7 @@ _LONGEST_LINE = 20_000
 
 
 class Reason(t.NamedTuple):
-    """Why a server died: a line of its log, and the row of the catalogue that recognises it, if any."""
+    """The reason of a server's end: a line of its log, and the catalogue row that recognises it, if any."""
 
     line: str
     problem: KnownProblem | None

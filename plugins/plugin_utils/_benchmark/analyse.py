@@ -291,7 +291,7 @@ def _verdict(kind: str, chosen: int | None, sentence: str) -> Report:
 
 
 def _not_compared(points: t.Sequence[Facts]) -> str:
-    """Why there is no speed-up at all."""
+    """Return why there is no speed-up."""
     off = without_drafts(points)
     if off is not None and off["error"]:
         return f"the point without drafts failed, so there is nothing to compare with: {off['error']}"

@@ -32,7 +32,7 @@ def called(drafted: int) -> str:
 
 
 def drafting(points: t.Iterable[Point]) -> list[Point]:
-    """Those with drafts."""
+    """Return the points with speculation."""
     return [point for point in points if drafts(point)]
 
 

@@ -52,7 +52,7 @@ class Rail(t.NamedTuple):
 
 
 class BandwidthError(Exception):
-    """Why nothing could be measured, in one sentence."""
+    """The measurement failed. The text is one sentence."""
 
 
 def rails(arguments: t.Sequence[str]) -> list[Rail]:
@@ -180,7 +180,7 @@ def by_rdma(rail: Rail, port: int) -> float | None:
 
 
 def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
-    """Why this is not what a cable carries; None if it is, or if nothing is the least."""
+    """Return why the bandwidth is too low; None if it is not, or without a minimum."""
     way, bound = ("by RDMA", CAPPED_TO) if row["by"] == "RDMA" else ("in one TCP stream", minimum)
     text = f"{row['interface']} carried {row['gbps']:g} Gb/s {way}"
     if not minimum or row["gbps"] >= bound:

@@ -49,7 +49,7 @@ LOOPBACK = re.compile(r"^(?:[a-z0-9+.-]+://)?(?:[^/]*@)?(?:localhost|127[.][0-9.
 
 
 class BuildError(Exception):
-    """Why there is no image, in a few words."""
+    """The build failed. The text is a few words."""
 
 
 def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:

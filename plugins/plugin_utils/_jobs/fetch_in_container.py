@@ -79,7 +79,7 @@ def is_final(line: str) -> bool:
 
 
 def complaint(image: str, code: int, last: str) -> str:
-    """Why a container ended without saying so itself."""
+    """Return why a container ended without a message of its own."""
     if "No such image" in last or "Unable to find image" in last:
         return f"The image {image} to download models with is not on this host: pull it first"
     if code in (137, 143):

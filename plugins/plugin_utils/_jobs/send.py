@@ -210,7 +210,7 @@ class Link:
         return line
 
     def lost(self) -> Exception:
-        """Why the connection ended."""
+        """Return why the connection ended."""
         self.close()
         self._listener.join(5)
         words = list(self._words)

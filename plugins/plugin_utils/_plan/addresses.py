@@ -50,7 +50,7 @@ def meeting(members: Members) -> Target | None:
 
 
 def working(subnets: t.Sequence[Members]) -> list[Joined]:
-    """Those whose members have addresses that meet, in the order that joins most; twins may meet crosswise."""
+    """Return the rails whose addresses match, the best ones first; the interfaces of a port may match crosswise."""
     best: list[Joined] = []
     head, *others = zip(*subnets)
     for orders in itertools.product(*map(itertools.permutations, others)):

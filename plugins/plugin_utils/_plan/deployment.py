@@ -262,7 +262,7 @@ def directory(deployment: Mapping) -> str:
 
 
 def unreachable_reason(deployment: Mapping, addresses: t.Collection[str]) -> str:
-    """Why it could not find the other Spark any more; empty if it can, or needs no other one."""
+    """Return why the deployment could not reach its other Spark any more; empty if it can, or needs none."""
     gone = [rail for rail in deployment.get("cluster", {}).get("rails") or [] if rail["address"] not in addresses]
     if not gone:
         return ""

@@ -142,7 +142,7 @@ def unusable_models(host: str, models: Facts, image: int, reserve: int) -> str:
 
 
 def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
-    """Why a download would not fit on the disk of a Spark, beside an image and what is to stay free, in bytes.
+    """Return why a download does not fit on the disk of a Spark beside an image and the reserve, in bytes.
 
     Models is what huggingface_snapshot returned. Left-over parts are deleted before the download begins.
     """

@@ -29,7 +29,7 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
 
 
 def image_mismatch(looks: t.Mapping[str, Look], host: str) -> str:
-    """Why a Spark cannot use the image that it has just loaded, which is not the one that was sent."""
+    """Return why a Spark cannot use the image that it has just loaded: it differs from the one that was sent."""
     names, image = list(looks), looks[host]["cluster_image"]
     return (
         f"{host}: the image {image} that was loaded is not the one of {names[names.index(host) - 1]}: its layers or "

@@ -76,7 +76,7 @@ def copy_content(view: View, state_directory: str, verify: bool) -> dict[str, t.
 
 
 def directory_mismatch(views: t.Mapping[str, View], host: str) -> str:
-    """Why a Spark cannot use models in directories, which are not copied. Empty if it can."""
+    """Return why a Spark cannot use models in directories, which are not copied; empty if it can."""
     names = list(views)
     here, head = names.index(host), views[names[0]]
     result = [name for name, size_ in _in_directories(views[host]).items() if size_ != _size_of(head, name)]

@@ -153,7 +153,7 @@ def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
 
 
 def objection(found: Findings, name: str = "") -> list[str]:
-    """Why it cannot be served on this machine at all; without its name it is called this."""
+    """Return why this machine cannot serve at all; without a name it is called this machine."""
     reasons = ", and ".join(found.spark["problems"])
     if not reasons:
         return []

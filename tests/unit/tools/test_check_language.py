@@ -104,3 +104,13 @@ def test_sentences_of_descriptions(
         write(name, content)
     expected = [f"{name}: {error}" for name in sorted(sources)] if error else []
     assert sorted(errors(tmp_path, capsys)) == expected
+
+
+def test_a_docstring_begins_with_a_noun_or_a_verb(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("plugins/plugin_utils/one.py", '"""Return it."""\n\n\ndef one() -> None:\n    """How it is."""\n')
+    write("tests/unit/test_one.py", '"""How it is."""\n')
+    assert errors(tmp_path, capsys) == [
+        "plugins/plugin_utils/one.py: begin the docstring with a noun or a verb: How it is."
+    ]

@@ -57,7 +57,7 @@ class ClientConnection(t.NamedTuple):
 
 
 class ClientConnections:
-    """Those who are connected to the server's port."""
+    """The clients that are connected to the server's port."""
 
     def __init__(self, port: int, own: set[End]) -> None:
         self.port = port

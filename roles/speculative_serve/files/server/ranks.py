@@ -45,7 +45,7 @@ NOT_STARTED = 4
 
 
 class Problem(Exception):
-    """Why the ranks cannot be started, and what to do."""
+    """The ranks cannot be started. The text has the reason and the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
