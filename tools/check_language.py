@@ -43,7 +43,7 @@ class Rules:
 
     phrases: t.Mapping[str, str]
     pages: t.Sequence[str]
-    beginnings: t.Sequence[str]
+    beginnings: t.Mapping[str, t.Sequence[str]]
     limits: t.Mapping[str, int]
 
     @functools.cached_property
@@ -140,7 +140,7 @@ def description_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
             for words in (part.split() for text in descriptions(spec) for part in SENTENCE_END.split(text)):
                 if len(words) > rules.limits["sentence"]:
                     yield f"{name}: {len(words)} words in one sentence: {' '.join(words[:8])} ..."
-                if words and words[0] in rules.beginnings:
+                if words and words[0] in rules.beginnings["description"]:
                     yield f"{name}: begin with a noun or a verb: {' '.join(words[:8])} ..."
 
 

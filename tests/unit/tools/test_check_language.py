@@ -15,7 +15,7 @@ from tools import check_language
 DATA = """
 phrases: {"what serves": the server, "go(es)? on": continue}
 pages: [README.md, docs/*.md]
-beginnings: [What, How]
+beginnings: {description: [What, How], docstring: [How]}
 limits: {step: 10, task: 20, sentence: 5}
 """
 Write = t.Callable[[str, str], None]

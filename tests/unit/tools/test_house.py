@@ -135,7 +135,7 @@ def test_a_fallen_figure_is_to_be_written_down() -> None:
 
 def test_the_ratchet(tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("README.md", "# One\n")
-    write("tools/language.yml", "phrases: {nobody: no one}\npages: []\nbeginnings: []\nlimits: {}\n")
+    write("tools/language.yml", "phrases: {nobody: no one}\npages: []\nbeginnings: {}\nlimits: {}\n")
     write("plugins/modules/a.py", "")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "--quiet"], check=True)
