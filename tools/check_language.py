@@ -148,11 +148,8 @@ def docstring_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
     """Yield an error for each docstring that begins with a clause instead of a noun or a verb."""
     for name in files(root, *PROGRAMS):
         for node in ast.walk(ast.parse((root / name).read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, DOCUMENTED)
-                and (text := ast.get_docstring(node))
-                and text.split()[0] in rules.beginnings
-            ):
+            text = (ast.get_docstring(node) or "") if isinstance(node, DOCUMENTED) else ""
+            if text and text.split()[0] in rules.beginnings["docstring"]:
                 yield f"{name}: begin the docstring with a noun or a verb: {text.splitlines()[0]}"
 
 

@@ -78,7 +78,7 @@ down() {
         # that does not answer is stopped.
         running=$(as_root timeout 20 docker ps --format '{{.Names}}' 2>/dev/null) || running=
         if [ -n "$running" ]; then
-            echo "The dockerd that was started here goes on, because containers run in it: ${running//$'\n'/, }." \
+            echo "The dockerd that was started here keeps running, because it has containers: ${running//$'\n'/, }." \
                 "Once they are stopped, tools/engine.sh down stops it."
             return 0
         fi

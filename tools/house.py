@@ -49,7 +49,7 @@ DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
 # Code that depends on the Spark's position: such a variable, the rank, a place in a list of hosts, a delegated task.
 POSITION = re.compile(
-    r"__\w+_(?:paired|head|worker|is_head|is_worker|fellows)\b|\brank\b"
+    r"__\w+_(?:paired|head|worker|is_head|is_worker)\b|\brank\b"
     r"|\bgroups\[|\bansible_play_hosts(?:_all)?(?:\[| *\| *(?:first|last|length))"
     r"|\bdelegate_to: *(?!localhost)\S"
 )

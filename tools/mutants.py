@@ -60,7 +60,7 @@ def mutated(mutant: Mutant, content: str) -> str:
     """Return the file with the defect."""
     count = content.count(mutant.text)
     if count != 1:
-        raise MutantError(f"{mutant.name}: {mutant.file} has its text {count} times, not once; say it anew in {DATA}.")
+        raise MutantError(f"{mutant.name}: {mutant.file} has its text {count} times, not once; correct it in {DATA}.")
     return content.replace(mutant.text, mutant.instead)
 
 

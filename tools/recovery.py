@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from tests.soak.promises import NOBODY, PROMISES, SAME, Inputs, Promise
+from tests.soak.promises import NO_ACTION, PROMISES, SAME, Inputs, Promise
 from tools.troubleshooting import item
 
 CLASSES: t.Final[dict[str, tuple[str, ...]]] = {
@@ -56,10 +56,10 @@ def longest(faults: t.Iterable[str], sparks: int) -> str:
 
 def action(promises: t.Sequence[Promise]) -> str:
     """Return the action of a user after faults of one class."""
-    needed = {promise.by for promise in promises} - {NOBODY}
+    needed = {promise.by for promise in promises} - {NO_ACTION}
     if any(promise.leaves for promise in promises) and not needed:
         return f"{SAME} to restore its files"
-    return " or ".join(sorted(needed)) or NOBODY
+    return " or ".join(sorted(needed)) or NO_ACTION
 
 
 def rows() -> t.Iterator[tuple[str, str, str, str]]:

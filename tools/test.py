@@ -146,7 +146,7 @@ def taken(seconds: float, size: int) -> str:
         f"Time: {minutes:.0f} min, {'within' if minutes <= MINUTES else 'OVER'} the limit of {MINUTES} min\n"
         f"Disk: {gigabytes:.1f} GB, {'within' if gigabytes <= GIGABYTES else 'OVER'} the limit of {GIGABYTES} GB"
         " (what .venv and .cache held at first, and the most by which the file systems of this checkout and of Docker's"
-        " data grew since, whoever wrote there; seen after each stage)"
+        " data grew since, by any process; measured after each stage)"
     )
 
 

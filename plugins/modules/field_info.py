@@ -70,7 +70,7 @@ def loading(samples: t.Sequence[t.Sequence[float]]) -> Sensor:
         return [list(sample) for sample in samples]
 
     what = "Free and available memory while loading"
-    return Sensor("memory_loading", "What serves", what, read, "/proc/meminfo, each second", "s, bytes, bytes")
+    return Sensor("memory_loading", "Server", what, read, "/proc/meminfo, each second", "s, bytes, bytes")
 
 
 def look(world: World, parameters: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:

@@ -15,7 +15,7 @@ import typing as t
 from tests.soak.answers import expected
 from tests.soak.promises import (
     LEASE_ENDS_S,
-    NOBODY,
+    NO_ACTION,
     PROMISES,
     SLACK_S,
     Inputs,
@@ -180,7 +180,7 @@ class History:
             if PROMISES[name].serves_on:
                 continue
             breaking.append(name)
-            if back and PROMISES[name].by != NOBODY:
+            if back and PROMISES[name].by != NO_ACTION:
                 end = float(back["over"])
             until = end + self.limit(one, breaking)
             yield (begin, max(end, min(until, came)) if came else until)

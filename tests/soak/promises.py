@@ -68,7 +68,7 @@ WORDS = {
     "patience": "patience",
 }
 
-NOBODY, START, SAME = "none", "run `start.yml`", "run the deployment's playbook"
+NO_ACTION, START, SAME = "none", "run `start.yml`", "run the deployment's playbook"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Promise:
 
     words: str
     terms: tuple[str, ...] = ()
-    by: str = NOBODY
+    by: str = NO_ACTION
     # On which twins it can happen, by their number of Sparks.
     sparks: tuple[int, ...] = (1, 2)
     # Whether the server's process ends by it: more than three times an hour it is left down.
@@ -95,7 +95,7 @@ class Promise:
 
     @property
     def serves_on(self) -> bool:
-        return not self.terms and self.by == NOBODY
+        return not self.terms and self.by == NO_ACTION
 
     def told(self) -> str:
         """The seconds in words."""

@@ -22,7 +22,7 @@ from tests.deployed import SLOT
 from tests.soak import answers, client, look, secrets
 from tests.soak.faults import FAULTS, HOME, Controller, Scene, has_traceback, heal
 from tests.soak.judge import HOLD_S, Span, came_back, is_served, question
-from tests.soak.promises import NOBODY, PROMISES, SAME, START, Inputs, bound
+from tests.soak.promises import NO_ACTION, PROMISES, SAME, START, Inputs, bound
 from tests.twin import engine
 from tests.twin.control import Spark
 from tests.twin.names import NAME, PASSWORD, TwinError
@@ -313,7 +313,7 @@ class Soak:
             self.inflict(names, luck)
             kinds = {PROMISES[name].by for name in names}
             over = time.time()
-            if kinds != {NOBODY}:
+            if kinds != {NO_ACTION}:
                 scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"), *WAITING)
                 over = time.time()
             came = self.wait(over, names)

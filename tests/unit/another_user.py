@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 
-NOBODY = 65534
+NO_ACTION = 65534
 
 
 @contextlib.contextmanager
@@ -22,12 +22,12 @@ def another_user() -> t.Iterator[int]:
     What may be written the kernel decides in both cases, by the modes that a test sets.
     """
     if os.getuid() == 0:
-        os.seteuid(NOBODY)
+        os.seteuid(NO_ACTION)
         try:
-            yield NOBODY
+            yield NO_ACTION
         finally:
             os.seteuid(0)
     else:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "geteuid", lambda: NOBODY)
-            yield NOBODY
+            patch.setattr(os, "geteuid", lambda: NO_ACTION)
+            yield NO_ACTION

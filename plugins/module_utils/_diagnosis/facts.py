@@ -122,7 +122,7 @@ def port_taken(evidence: Evidence) -> Answer:
     if not port or not port["in_use"] or port["container"] == evidence.container:
         return None
     collided = any(found and found.problem and found.problem.id == "port_in_use" for found in _reasons(evidence))
-    # The server itself listens, as far as anybody can see.
+    # The port belongs to the server itself.
     if evidence.running and not collided:
         return None
     return f"port {port['port']}: {port['description'] or port['holder']}"

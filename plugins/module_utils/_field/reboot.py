@@ -75,7 +75,7 @@ def at_work(world: World) -> list[str]:
         return [f"a benchmark is running ({trial['title']}); wait for it, or end it with stop.yml and start.yml"]
     # The container looks once a minute: who has left since is no reason.
     busy = world.state().get("verdict") == "busy" and connected(world, urlsplit(world.labels()[f"{LABEL}url"]).port)
-    return ["somebody is connected to the server; wait until it is idle"] if busy else []
+    return ["a client is connected to the server; wait until it is idle"] if busy else []
 
 
 def connected(world: World, port: int | None) -> bool:
@@ -166,7 +166,7 @@ def read(inputs: t.Mapping[str, t.Any] | None) -> Reboot | None:
     before, rebooted, answered = ((inputs or {}).get(name) or {} for name in ("before", "rebooted", "answered"))
     if rebooted.get("elapsed") is None:
         return None
-    away = "another Spark did not come back" if answered.get("skipped") else "the server did not answer again"
+    away = "another Spark did not restart" if answered.get("skipped") else "the server did not answer again"
     rows = {row["id"]: row for row in before.get("rows") or []}
     return Reboot(float(rebooted["elapsed"]), answered.get("answer_s"), before.get("unanswered") or away, rows)
 
@@ -191,7 +191,7 @@ def compared(made: Reboot | None, name: str, now: Row) -> t.Callable[[World], li
     def look(_world: World) -> list[str]:
         if made is None:
             raise NotMeasured(NOT_ASKED)
-        before = made.before.get(name) or {"not_measured": "nobody has looked"}
+        before = made.before.get(name) or {"not_measured": "it was not checked"}
         for when, row in (("before", before), ("after", now)):
             if "not_measured" in row:
                 raise NotMeasured(f"{when} the reboot: {row['not_measured']}")

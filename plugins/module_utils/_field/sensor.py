@@ -89,7 +89,7 @@ class World:
         result = current(self.state_directory, labels)
         if result is None:
             name = labels.get(f"{LABEL}deployment", self.container)
-            raise NotMeasured(f"nobody has seen {name} answer as it is configured now")
+            raise NotMeasured(f"{name} is not verified in its present configuration")
         return result
 
     def directory(self) -> Path:

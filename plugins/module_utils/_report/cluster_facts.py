@@ -51,7 +51,7 @@ VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscal
 # The base of the cluster image. With another base it must be built again.
 BASE_LABEL = f"{LABEL}base"
 REPOSITORY = "dgx-spark-speculative/release"
-# Whom a Spark knows, and whom it lets in.
+# The SSH files of a Spark: known hosts, and keys that may log in.
 TRUSTED = ("known_hosts", "authorized_keys")
 KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]+={0,2}")
 # The keys of an image's configuration that affect its containers. Other keys differ between releases of Docker.
@@ -147,7 +147,7 @@ AUTHORIZED = re.compile(r'from="(?P<addresses>[^"]*)".* (?P<key>ssh-ed25519 [A-Z
 
 
 def authorized_key(text: str) -> dict[str, t.Any] | None:
-    """Whom the first line of authorized_keys lets in."""
+    """Return addresses and key of the first line of authorized_keys."""
     match = AUTHORIZED.search(text.partition("\n")[0])
     return {"from": match["addresses"].split(","), "key": match["key"]} if match else None
 

@@ -165,14 +165,14 @@ class StatusInspector(Gatherer):
         status.findings = [] if self.facts.rank else server_facts.carried_findings(known)
         if slot is not None and status.deployment and record is None:
             message = (
-                f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "
-                "off or is still under way. Run its playbook again."
+                f"{status.deployment} is not verified in its present configuration: its run was interrupted or still "
+                "continues. Run its playbook again."
             )
             status.findings = [{"id": "not_recorded", "message": message}]
         if slot is not None and slot["name"] == f"{self._params['container']}{STANDBY}":
             message = (
-                "This was put aside for another one: the run that replaces it was cut off or is still under way. If it "
-                "was cut off, run a playbook that deploys, or start.yml, which finishes that."
+                "This container is on standby for a new one: the run that replaces it was interrupted or still "
+                "continues. If it was interrupted, run the deployment's playbook, or start.yml, to finalize the switchover."
             )
             status.findings = [*status.findings, {"id": "put_aside", "message": message}]
 

@@ -87,7 +87,7 @@ class Lease:
 
     @staticmethod
     def _new(request: Said, now: float) -> Holder:
-        owner, activity = (str(request.get(name, "somebody")) for name in ("owner", "activity"))
+        owner, activity = str(request.get("owner", "a user")), str(request.get("activity", "a playbook"))
         return Holder(str(request["run"]), owner, activity, _ttl(request), now, now)
 
     def is_over(self, now: float) -> bool:

@@ -120,14 +120,14 @@ def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any])
     section = record["options"].get(SECTION) or (choice.get(SECTION) if record.get("method") == NONE else None)
     if not section:
         raise BenchmarkError(
-            f"What serves here ({record['deployment']}) has no drafts that could be measured. Deploy it with its "
-            "recipe's drafts first."
+            f"The deployment {record['deployment']} has no speculation to measure. Deploy it with the speculation of "
+            "its recipe first."
         )
     key = length_key(section.get("decoding_type"))
     if not isinstance(section.get(key), int):
         raise BenchmarkError(
-            f"The {SECTION} of what serves here ({record['deployment']}) has no {key}, so there is no draft length "
-            f"to change. Deploy it with a {SECTION} that has one."
+            f"The {SECTION} of the deployment {record['deployment']} has no {key}, so there is no draft length to "
+            f"change. Deploy it with a {SECTION} that has one."
         )
     return dict(section)
 

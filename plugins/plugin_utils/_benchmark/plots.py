@@ -40,7 +40,7 @@ Report = t.Mapping[str, t.Any]
 
 WITHOUT_MATPLOTLIB = (
     "The report has no plots, because matplotlib is not installed where Ansible runs: pip install matplotlib there (or "
-    "make setup in a checkout), and run the benchmark again; what has been measured is not measured anew."
+    "make setup in a checkout), and run the benchmark again; finished points are not measured again."
 )
 # In points. Narrow enough for a phone, where it is shown at its own size.
 WIDTH, HEIGHT = 322, 240

@@ -226,8 +226,8 @@ def replaced_text(wrong: t.Sequence[str]) -> str:
     """Return the sentence about files that were fetched again."""
     return (
         f"The checksum of {' and of '.join(wrong)} was not the Hub's, so it was deleted and fetched again. A server "
-        "that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it anew. If this "
-        "comes again, memory or disk of this Spark is bad."
+        "that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it again. If "
+        "this happens again, the memory or the disk of this Spark is faulty."
     )
 
 

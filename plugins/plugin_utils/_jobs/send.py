@@ -388,10 +388,10 @@ class Copy:
 def advice(reason: str) -> str:
     """Return what to check when nothing arrives."""
     if "refused" in reason:
-        return "see that nobody has stopped the copy there or restarted that Spark"
+        return "check whether the copy was stopped there or that Spark was restarted"
     if "timed out" in reason or "No route" in reason or "unreachable" in reason:
-        return "look at the cable, and for a firewall between the two Sparks ('sudo ufw status' on both)"
-    return "look at the cable between the two Sparks"
+        return "check the cable, and the firewall between the two Sparks ('sudo ufw status' on both)"
+    return "check the cable between the two Sparks"
 
 
 def replaced_text(worker: str, wrong: t.Sequence[str]) -> str:
@@ -399,7 +399,7 @@ def replaced_text(worker: str, wrong: t.Sequence[str]) -> str:
     return (
         f"{worker}: {' and '.join(wrong)} had another checksum there than it was sent with, so it was deleted and sent "
         "again. A server that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it "
-        "anew. If this comes again, memory or disk of that Spark is bad."
+        "again. If this happens again, the memory or the disk of that Spark is faulty."
     )
 
 

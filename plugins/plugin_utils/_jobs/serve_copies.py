@@ -129,7 +129,7 @@ def serve(sshd: str, config: str, idle_s: float) -> str:
         elif time.monotonic() - last > idle_s:
             service.process.terminate()
             service.process.wait()
-            return f"The copy service ended, since nobody copied anything for {idle_s:g} s."
+            return f"The copy service ended after {idle_s:g} s without a copy."
         stopped.wait(POLL_S)
 
 

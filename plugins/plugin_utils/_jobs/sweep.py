@@ -662,8 +662,8 @@ class Sweep:
         self.await_others()
         if "trial" not in self.container.state():
             raise SweepError(
-                f"What serves from {self.task.deployment} does not take part in benchmarks: start it with start.yml if "
-                "it is stopped, or run its playbook again."
+                f"{self.task.deployment} cannot be benchmarked: its container is stopped or does not support trials. "
+                "Run start.yml, or deploy it again."
             )
         try:
             self.wait_for(None, self.task.ready_timeout, lambda passed: f"waiting for the server, {passed}")

@@ -221,7 +221,7 @@ def checks(seen: Observation) -> list[str]:
 
 
 def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
-    """Return the record of what has served all along: its findings stay, what the sign of life shows is added."""
+    """Return the record of an unchanged deployment with the findings of a liveness probe added."""
     result = merged_findings([*answered["findings"], *network_findings(networks)], record["findings"])
     cluster = record.get("cluster")
     return {

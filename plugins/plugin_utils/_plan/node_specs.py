@@ -71,16 +71,16 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
     }
 
 
-def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
+def completed_specs(specs: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
     """Complete each node spec with what all nodes together determine.
 
     That is its generation, its record if that is for the same, and its files but for the options. Only the head
     starts the server.
     """
-    nodes = containers.read([each["node"] for each in everybody])
+    nodes = containers.read([each["node"] for each in specs])
     serve = render(containers.script(nodes, nodes[0]))
     result = []
-    for rank, (node, each) in enumerate(zip(nodes, everybody)):
+    for rank, (node, each) in enumerate(zip(nodes, specs)):
         files = {**each["files"], **({} if rank else {"serve.sh": serve})}
         texts = deployment.texts(files, each["config"])
         recorded = container_spec.container(

@@ -375,7 +375,7 @@ def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
 def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], image: str, family: str) -> None:
     """Raise RecipeError for engine options, given beside a recipe, that the server would refuse.
 
-    Only of these options: what is served in the end may have another method or draft length than the recipe.
+    Only these options count: the deployment may have another method or draft length than the recipe.
     """
     wanted = {**recipe, "options": merge_hash(recipe["options"], dict(options))}
     built = build(of_recipe({**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}))

@@ -26,10 +26,10 @@ PLAYBOOKS: dict[str | None, tuple[tuple[str, str], ...]] = {
     "absent": (("Deploy a recipe, such as this one", "single_eagle3"),),
     "stopped": (("Start it again", "start"),),
     "loading": (("Watch it load", "start"), LOGS),
-    "trial": (("Watch the benchmark, or go on with it", "benchmark"),),
+    "trial": (("Watch or continue the benchmark", "benchmark"),),
     "unhealthy": (DIAGNOSE, LOGS),
     "dead": (DIAGNOSE, LOGS),
-    "failed": (DIAGNOSE, LOGS, ("Start it anew", "start")),
+    "failed": (DIAGNOSE, LOGS, ("Start the deployment again", "start")),
     "ready_without_speculation": (DIAGNOSE, LOGS),
     None: (DIAGNOSE,),
 }
@@ -94,7 +94,7 @@ def _for_the_state(host: str, status: Status) -> list[Advice]:
         return [Advice(*row, nodes) for row in PLAYBOOKS.get(status.state, ())]
     at_work = [job.name for job in status.jobs if job.name in FETCHING]
     if at_work:
-        says = f"Go on after the {' and the '.join(at_work)}: run the same playbook again, such as this one"
+        says = f"Continue after the {' and the '.join(at_work)}: run the same playbook again, such as this one"
         return [Advice(says, "single_eagle3", (host,))]
     return [] if status.lease else [Advice(*row, (host,)) for row in PLAYBOOKS["absent"]]
 

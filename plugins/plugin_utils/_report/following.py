@@ -31,7 +31,7 @@ HINT = "Ctrl-C stops watching, not the job. Run the same command to reattach."
 
 
 # After it the callback is left to say it.
-GOES_ON = ", which goes on. Run the same command again to watch it, or stop.yml to end it."
+GOES_ON = ", which keeps running. Run the same command to reattach, or end it with stop.yml."
 
 
 def is_followed(task: t.Any) -> bool:
@@ -146,13 +146,13 @@ class Following(ActionBase):
             if finished or self._task.check_mode:
                 return result
             if timeout and now - begin >= timeout:
-                message = (
-                    f"Following {module} on {host} was given up after {timeout:g} seconds; the work goes on there."
-                )
+                message = f"Following {module} on {host} ended after {timeout:g} seconds; the job keeps running there."
                 return {**result, "failed": True, "msg": message}
             if os.getppid() != parent:
                 # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
-                raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
+                raise AnsibleActionFail(
+                    f"ansible-playbook has ended, so {module} on {host} is not followed; the job keeps running there."
+                )
             # Once a run, by the first that waits: only a worker gets its models from another Spark.
             if calls == 1 and is_first_to_say(self._task):
                 display.display(f"  {HINT}")

@@ -13,16 +13,15 @@ nodes() {
     ls -d "$directory"/uverbs* 2>/dev/null
 }
 
-# The containers with one half of a model that Docker refused to start for that, one that was put aside (always) among
-# them. One that was stopped is none of them: stop.yml takes its restart policy away, and 'docker stop' of one that runs
-# leaves no error.
+# The containers of a cluster that Docker could not start without the NIC, also one on standby (always). A stopped one is
+# not among them: stop.yml removes its restart policy, and 'docker stop' leaves no error.
 refused() {
     docker ps --all --quiet --filter label=dgx_spark.speculative.rank --filter status=created --filter status=exited |
         xargs -r docker inspect --format '{{.Id}} {{.HostConfig.RestartPolicy.Name}} {{.State.Error}}' |
         sed -n 's,^\([0-9a-f]*\) \(unless-stopped\|always\) .*adding custom device "/dev/infiniband.*,\1,p'
 }
 
-# Asking a Docker that somebody has switched off would switch it on.
+# A request to a Docker that a user has stopped would start it.
 while [ "$(systemctl is-active docker.service)" = activating ]; do sleep 1; done
 [ "$(systemctl is-active docker.service)" = active ] || exit 0
 

@@ -122,7 +122,7 @@ def test_when_the_previous_one_does_not_get_ready_the_present_one_stays(spark: S
     spark.write_file(f"{HOME}/previous.json", json.dumps({**previous, "files": broken}), user="spark")
     outcome = playbook.fail("serve", variables={"previous": True})
     assert "unlucky" in outcome.message
-    assert "What served until now serves again." in outcome.message
+    assert "The current deployment was restored." in outcome.message
     assert record(spark) == before
     assert spark.exec("curl -sf http://127.0.0.1:8000/v1/models").returncode == 0
     assert playbook.succeed("single_eagle3").changed == []

@@ -97,7 +97,7 @@ def test_a_server_that_gave_up_is_started_anew(deployed: Deployed, spark: Spark)
     with spark.listener(8000, "127.0.0.1"):
         spark.exec(["docker", "start", SLOT])
         given_up(deployed)
-        assert "- Start it anew: start.yml" in playbook.succeed("status").output
+        assert "- Start the deployment again: start.yml" in playbook.succeed("status").output
         refused = playbook.fail("start").message
         assert "port 8000 on 127.0.0.1 is in use by" in refused
         assert "python3" in refused

@@ -91,7 +91,7 @@ def test_who_takes_the_port_while_the_model_loads(
                 seen.add((loads(spark), deployed.state()["state"]))
     assert run.process.returncode != 0
     assert (True, "running") not in seen
-    assert "What served until now serves again." in (tmp_path / "log").read_text("utf-8")
+    assert "The current deployment was restored." in (tmp_path / "log").read_text("utf-8")
     assert not has_standby(spark)
     assert deployed.answers()
     del before

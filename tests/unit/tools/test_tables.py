@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
 
-from tests.soak.promises import NOBODY, PROMISES
+from tests.soak.promises import NO_ACTION, PROMISES
 from tools import recovery, tables, troubleshooting
 
 
@@ -60,7 +60,7 @@ def test_each_promise_is_in_one_class_of_faults() -> None:
 
 @pytest.mark.parametrize("names", recovery.CLASSES.values(), ids=recovery.CLASSES)
 def test_faults_of_one_class_need_one_action(names: tuple[str, ...]) -> None:
-    assert len({PROMISES[name].by for name in names} - {NOBODY}) <= 1
+    assert len({PROMISES[name].by for name in names} - {NO_ACTION}) <= 1
 
 
 def test_the_longest_time_of_a_class_counts() -> None:

@@ -64,7 +64,7 @@ class Peer(threading.Thread):
             before = now
             if (reason is None) != (self.reason is None):
                 self.changed_at = time.time()
-            # The first look in vain begins the loss.
+            # The loss begins with the first failed check.
             self.lost_for = 0.0 if reason is None or self.reason is None else self.lost_for + step
             self.reason = reason
             if reason is not None:
@@ -104,8 +104,8 @@ class Head(Supervisor):
         self.meter_at = 0.0
         self.verbs = rdma.RdmaReadiness(os.environ)
         self.settings = nccl.settings(self.state.directory, os.environ)
-        nobody = {"reachable": None, "since": None, "reason": None}
-        self.state.values["peers"] = [{"address": address, **nobody} for address in cluster.peers]
+        unknown = {"reachable": None, "since": None, "reason": None}
+        self.state.values["peers"] = [{"address": address, **unknown} for address in cluster.peers]
 
     @property
     def ended_as(self) -> str:

@@ -353,7 +353,7 @@ class Supervisor:
             if not ready and not ended:
                 self.loading.look()
             if not ready and not ended and now >= look_at:
-                # While this one's loads, anybody may have its port.
+                # While this server loads, another process may have its port.
                 ready = answers(self.url, timeout=2) and has_listener(self.port)
                 look_at = now + HEALTH_EVERY_S
                 if ready:

@@ -27,7 +27,7 @@ from server.client_connections import ClientConnections, End
 ASKED_BY = "?asked-by=watchdog"
 # So many looks in a row have to fail before a server that replies with errors is ended.
 MAX_FAILED_LOOKS = 3
-# While the watchdog waits for its token: how often it looks who is served, and how often at health and figures.
+# While the watchdog waits for its token: seconds between two checks of the clients, and of health and metrics.
 TICK_S = 1.0
 METER_EVERY_S = 5.0
 # Seconds until it logs that it waits behind other requests.

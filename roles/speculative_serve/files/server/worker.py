@@ -33,7 +33,7 @@ SSHD_PATH = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 STOP_RANKS_S = 20.0
 GUARDED = "the memory guard has ended the rank"
 SSHD_CONFIG = """\
-# Written by entrypoint.py; for the head's mpirun and nobody else.
+# Written by entrypoint.py, only for the head's mpirun.
 ListenAddress {address}
 Port {port}
 AddressFamily inet
@@ -90,7 +90,7 @@ class Worker:
         # The head has reported that the running rank is ready.
         self.ready = False
         # A new rank replaces it; the Spark may never have been seen without one.
-        self.anew = False
+        self.replaced = False
         self.turn = EngineLock()
 
     def run(self) -> int:
@@ -212,7 +212,7 @@ class Worker:
             return
         if ranks(os.getpid()):
             self.enter("rank_runs", None)
-            if self.anew:
+            if self.replaced:
                 self.no_rank()
             if not self.guard.runs:
                 self.guard.loads()
@@ -237,7 +237,7 @@ class Worker:
 
     def no_rank(self) -> None:
         """Clear the facts of the last rank, which do not apply to the next one."""
-        self.anew = self.ready = False
+        self.replaced = self.ready = False
         self.guard.is_over()
 
     def end_ranks(self, number: int) -> None:
@@ -293,7 +293,7 @@ class Worker:
         self.ready = True
 
     def on_login(self, _number: int, _frame: object) -> None:
-        self.anew = True
+        self.replaced = True
 
 
 def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:

@@ -15,8 +15,8 @@ from tests.unit import plays
 REPOSITORY = Path(__file__).parents[4]
 HOSTS, USER = ("athena.lan.example", "hera.lan.example"), "alice"
 SAID = f"http://10.1.2.3:8000 on {HOSTS[0]} (athena) /home/{USER}/x hf_CANARYabcd1234"
-ROW = {"id": "log", "section": "What serves", "what": "Log", "how": "server.log"}
-IMAGE = {"id": "image", "section": "What serves", "what": "Image", "how": "record.json"}
+ROW = {"id": "log", "section": "Server", "what": "Log", "how": "server.log"}
+IMAGE = {"id": "image", "section": "Server", "what": "Image", "how": "record.json"}
 REGISTRY = "registry.olympus.example:5000"
 PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY", "olympus")
 

@@ -175,7 +175,7 @@ def test_failures_are_sentences(playbook: Playbook) -> None:
     code, output = playbook.run(timeout=0.5)
     assert code == 2
     assert (
-        "Following dgx_spark.speculative.watched_job on spark-1 was given up after 0.5 seconds; the work goes on there."
+        "Following dgx_spark.speculative.watched_job on spark-1 ended after 0.5 seconds; the job keeps running there."
     ) in output
 
     playbook.gate.write_text("The image is gone.")

@@ -161,7 +161,7 @@ def test_ctrl_c_names_the_step_that_was_under_way(runner: Runner) -> None:
 def test_ctrl_c_says_what_goes_on(runner: Runner) -> None:
     file = runner.place / "one"
     shown = interrupted(runner, "follow_long", lambda: file.exists() and len(file.read_text()) > 1)
-    assert "interrupted during: Download, which goes on. Run the same command again to watch it" in shown
+    assert "interrupted during: Download, which keeps running. Run the same command to reattach" in shown
 
 
 def test_verbose_is_ansibles_own_output(runner: Runner) -> None:

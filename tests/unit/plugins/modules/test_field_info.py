@@ -58,7 +58,7 @@ def test_what_came_of_a_reboot_is_reported(nowhere: dict[str, str]) -> None:
     rows = {row["id"]: row for row in run(**nowhere, reboot=made)["rows"]}
     assert (rows["reboot_ssh"]["value"], rows["reboot_answer"]["value"]) == (62.0, 302.5)
     assert rows["reboot_hotplug_state"]["not_measured"].startswith("after the reboot: there is no /sys")
-    assert rows["reboot_link_tcp"]["not_measured"] == "before the reboot: nobody has looked"
+    assert rows["reboot_link_tcp"]["not_measured"] == "before the reboot: it was not checked"
 
 
 def test_what_a_reboot_is_compared_with(nowhere: dict[str, str]) -> None:

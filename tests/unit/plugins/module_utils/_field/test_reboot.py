@@ -213,7 +213,7 @@ def test_what_is_gone_after_it_is_told(spark: Spark) -> None:
         # Counted from the beginning of the reboot on: another Spark may have taken longer than this one.
         ({"answer_s": 340.5}, 340.5, "the server did not answer again"),
         ({"answer_s": None}, None, "the server did not answer again"),
-        ({"skipped": True}, None, "another Spark did not come back"),
+        ({"skipped": True}, None, "another Spark did not restart"),
     ],
 )
 def test_the_first_answer(answered: dict[str, t.Any], seconds: float | None, otherwise: str) -> None:

@@ -109,7 +109,7 @@ def test_figures(wins: reports.Page) -> None:
 
 def test_what_was_measured(wins: reports.Page) -> None:
     text = " ".join(wins.text.split())
-    head = text[: text.index("Worth knowing") if "Worth knowing" in text else text.index("In pictures")]
+    head = text[: text.index(">Findings<") if ">Findings<" in text else text.index("In pictures")]
     for part in (
         "single_eagle3 (EAGLE-3, draft length 5)",
         "sha256:222222222222",

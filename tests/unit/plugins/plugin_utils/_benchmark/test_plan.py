@@ -151,7 +151,7 @@ def test_a_length_is_measured_under_the_key_of_its_method(monkeypatch: pytest.Mo
 
 def test_what_has_no_drafts_cannot_be_measured_with_drafts() -> None:
     plain = {**RECORD, "method": "none", "options": {"max_batch_size": 1}}
-    with pytest.raises(BenchmarkError, match="no drafts that could be measured"):
+    with pytest.raises(BenchmarkError, match="has no speculation to measure"):
         points(plain)
     # An earlier benchmark has turned them off, and knows how they were made.
     again = points(plain, choice={"speculative_config": SECTION})

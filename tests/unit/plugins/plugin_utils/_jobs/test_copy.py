@@ -327,7 +327,7 @@ def test_a_worker_that_is_up_and_takes_nothing_in_is_not_waited_for(
     model = pair.model({"model.safetensors": LARGE})
     pair.faults = [{"refuse": "ssh: connect to host 10.0.0.2 port 2234: Connection refused"}] * 1000
     with pytest.raises(
-        send.CopyError, match="nobody has stopped the copy there or restarted that Spark, then run again"
+        send.CopyError, match="check whether the copy was stopped there or that Spark was restarted, then run again"
     ):
         pair.models(model, patience=1000).run()
 

@@ -188,7 +188,7 @@ def test_the_service_ends_when_nobody_comes(tmp_path: Path) -> None:
     out, _error = process.communicate(timeout=WITHIN_S)
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[0]["progress"]["text"] == "Server listening on 10.0.0.2 port 2234"
-    assert lines[-1]["error"] == "The copy service ended, since nobody copied anything for 0.3 s."
+    assert lines[-1]["error"] == "The copy service ended after 0.3 s without a copy."
 
 
 def test_the_service_stays_while_somebody_is_connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,9 +204,7 @@ def test_the_service_stays_while_somebody_is_connected(tmp_path: Path, monkeypat
     for name, double in (("time", clock), ("children", look), ("keep_orphans", lambda: None), ("POLL_S", 0)):
         monkeypatch.setattr(serve_copies, name, double)
     monkeypatch.setattr("signal.signal", lambda *_arguments: None)
-    assert serve_copies.serve(str(sshd), "/config", 100) == (
-        "The copy service ended, since nobody copied anything for 100 s."
-    )
+    assert serve_copies.serve(str(sshd), "/config", 100) == ("The copy service ended after 100 s without a copy.")
     assert clock.monotonic() == 7 * 60
 
 

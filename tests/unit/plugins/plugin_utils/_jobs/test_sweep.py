@@ -514,7 +514,7 @@ def test_an_older_entrypoint_is_refused(spark: Spark) -> None:
     spark.entrypoint.stop("running")
     state = spark.deployment / "state" / "state.json"
     state.write_text('{"state": "running"}')
-    with pytest.raises(sweep.SweepError, match="does not take part in benchmarks"):
+    with pytest.raises(sweep.SweepError, match="cannot be benchmarked"):
         spark.run(point(0))
 
 

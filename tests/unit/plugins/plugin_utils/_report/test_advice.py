@@ -99,7 +99,7 @@ def test_every_state_but_those_that_are_well_has_advice() -> None:
         ("stopped", "start.yml"),
         ("loading", "logs.yml"),
         ("dead", "diagnose.yml"),
-        ("failed", "Start it anew: start.yml"),
+        ("failed", "Start the deployment again: start.yml"),
         ("unhealthy", "diagnose.yml"),
         ("trial", "benchmark.yml"),
         (None, "diagnose.yml"),
@@ -145,7 +145,7 @@ def test_a_worker_that_waits_for_its_head() -> None:
 def test_a_pull_that_goes_on() -> None:
     status = Status(state="absent", jobs=[Job("pull", 12.0, "59 MB of 89 MB")])
     assert lines("spark-1", status, Around(BOTH)) == [
-        "Go on after the pull: run the same playbook again, such as this one: single_eagle3.yml --limit spark-1"
+        "Continue after the pull: run the same playbook again, such as this one: single_eagle3.yml --limit spark-1"
     ]
     # Whoever runs something now needs no advice to do so.
     assert lines("spark-1", Status(state="absent", lease={"owner": "me"}), Around()) == []

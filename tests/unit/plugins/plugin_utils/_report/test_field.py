@@ -19,7 +19,7 @@ MEMORY = {"id": "memory", "section": "Machine", "what": "Memory", "how": "x", "v
 CARD = {"id": "card", "section": "Card", "what": "Card", "how": "sysfs", "not_measured": "there is none"}
 LOADING = {
     "id": "loading",
-    "section": "What serves",
+    "section": "Server",
     "what": "Free",
     "how": "each second",
     "value": [[0.0, 100e9, 1], [1.0, 2e9, 1], [2.0, 30e9, 1]],
