@@ -17,16 +17,16 @@ from ansible_collections.dgx_spark.speculative.plugins.lookup.job import JOBS, p
 
 # Removed at the end.
 _KEPT = tempfile.TemporaryDirectory()
+# Python 3.11 fails if two threads parse at the same time (python/cpython issue 106905).
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def standalone(name: str) -> Path:
     """The program of a watched job as one file."""
     path = Path(_KEPT.name) / f"{name}.pyz"
-    if not path.exists():
-        # Whole or not at all: another thread may be about to run it.
-        draft = path.with_name(f"{name}.{threading.get_ident()}")
-        draft.write_bytes(program(name))
-        draft.replace(path)
+    with _ONE_AT_A_TIME:
+        if not path.exists():
+            path.write_bytes(program(name))
     return path
 
 

@@ -68,7 +68,8 @@ def children_of(pid: int) -> list[int]:
 def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url: str) -> None:
     container = start("echo hello; sleep 60", url)
     assert container.wait_for("running")["restarts"] == 0
-    assert container.log() == "hello\n"
+    # The watchdog may have asked this server, which has no models, by now.
+    assert container.log().splitlines()[0] == "hello"
 
 
 def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Container]) -> None:
