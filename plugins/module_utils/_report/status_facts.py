@@ -172,7 +172,7 @@ class StatusInspector(Gatherer):
         if slot is not None and slot["name"] == f"{self._params['container']}{STANDBY}":
             message = (
                 "This container is on standby for a new one: the run that replaces it was interrupted or still "
-                "continues. If it was interrupted, run the deployment's playbook or start.yml, which finish the switchover."
+                "continues. If it was interrupted, run the deployment's playbook or start.yml to finish the switchover."
             )
             status.findings = [*status.findings, {"id": "put_aside", "message": message}]
 
