@@ -40,6 +40,8 @@ SECTIONS = {
     "The deployment": (RECORD, MEMORY_LOG),
 }
 HARMLESS = {WARNING: "The server runs.", INFORMATION: "The server runs, and this is often taken for an error."}
+# Warnings that do not mean that a server runs.
+SERVERLESS = ("stopped", "download_under_way")
 THREAD = re.compile(r"\b([\w.-]+/[\w.-]+) (issue|pull request) (\d+)\b")
 
 
@@ -83,7 +85,7 @@ def symptom(row: KnownProblem) -> str:
     """Return the symptom of a problem."""
     texts = [text.strip() for text in (*row.substrings, row.pattern) if text]
     shown = f"a message or log contains {code(texts)}" if texts else f"`diagnose.yml` reports `{row.id}`"
-    return f"{shown}. {HARMLESS[row.severity]}" if row.severity in HARMLESS else shown
+    return f"{shown}. {HARMLESS[row.severity]}" if row.severity in HARMLESS and row.id not in SERVERLESS else shown
 
 
 def problems() -> str:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
@@ -168,7 +169,7 @@ class Diagnoser:
         for row in rows:
             if row.where == LOG:
                 # A rejected option is named in the line before.
-                self._add(finding_of(row, text, FAILURE, -LAST))
+                self._add(finding_of(row, through_match(text, row), FAILURE, -LAST))
             else:
                 self._add(finding_of(row, matching_line(text, row), FAILURE, ORDER[row.id] - 2 * LAST))
         if not rows:
@@ -239,6 +240,14 @@ def matching_line(text: str, row: KnownProblem) -> str:
     """Return the last line that a row recognises."""
     lines = [line for line in text.splitlines() if row.knows(line)]
     return lines[-1].strip() if lines else text
+
+
+def through_match(text: str, row: KnownProblem) -> str:
+    """Return a text up to the end of the first sentence with which a row recognises it."""
+    for end in re.finditer(r"\.\s", text):
+        if row.knows(text[: end.end()]):
+            return text[: end.end()].rstrip()
+    return text
 
 
 def clear_causes(findings: t.Sequence[Finding]) -> None:

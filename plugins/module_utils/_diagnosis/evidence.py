@@ -360,7 +360,7 @@ class EvidenceGatherer(Gatherer):
                 raise OSError(f"{e}; {other}") from e
             if not text.strip():
                 # Without the group adm or systemd-journal, journalctl shows an empty log and no error.
-                raise OSError(str(e)) from e
+                raise OSError(f"{e}; 'sudo dmesg' shows it") from e
         self.facts.kernel = parse_kernel(text, self.facts.boot_time)
         return None
 

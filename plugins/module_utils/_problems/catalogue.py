@@ -241,8 +241,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "disk_full",
         MACHINE,
         "A disk is full",
-        "Free disk space: 'cleanup.yml -e unused=true' removes unused models, and 'docker image prune' removes unused"
-        " images.",
+        "Free disk space: 'cleanup.yml -e unused=true' removes models and images that no deployment uses, and"
+        " 'docker image prune' removes images without a tag.",
         NIM,
         substrings=("no space left on device", "No space left on device", "Disk quota exceeded", "The disk under "),
     ),
@@ -332,7 +332,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "overheated",
         KERNEL,
         "The machine got too hot and slowed down or shut down",
-        "Improve the airflow. Limit the GPU clocks with 'sudo nvidia-smi -lgc'.",
+        "Improve the airflow. Limit the GPU clocks with 'sudo nvidia-smi -lgc <minimum>,<maximum>' in MHz; -rgc removes"
+        " the limit.",
         USERS,
         substrings=("critical temperature reached", "temperature above threshold"),
     ),
@@ -420,7 +421,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "fabric_address_gone",
         MACHINE,
         "This Spark no longer has its fabric address",
-        "Run 'sudo netplan apply'. Or run two_sparks.yml again, which sets the address and makes it persistent.",
+        "Run two_sparks.yml again, which sets the address and makes it persistent. Or run 'sudo netplan apply'; it"
+        " interrupts other connections for some seconds.",
         SPARKS,
         explains=_FABRIC,
     ),
@@ -517,7 +519,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "mount_missing",
         DOCKER,
         "A file or directory that the container needs is missing",
-        "Run the playbook again, which writes it.",
+        "Run the deployment's playbook again, which writes it.",
         TRT_LLM,
         substrings=("invalid mount config for type", "bind source path does not exist"),
     ),
@@ -525,7 +527,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "entrypoint_broken",
         DOCKER,
         "The entrypoint of the container could not be run",
-        "Run the playbook again, which writes it. If you chose another image, check that it contains python3.",
+        "Run the deployment's playbook again, which writes it. If you chose another image, check that it contains"
+        " python3.",
         TRT_LLM,
         substrings=("OCI runtime create failed", 'exec: "python3"', "can't open file '/deployment/entrypoint.py'"),
     ),
@@ -826,7 +829,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ibv_memory_lock",
         LOG,
         "The NIC is not allowed to lock the memory that it sends from",
-        "Keep trtllm_container_ulimits at memlock -1. Kernels with a CMA total of 0 cannot lock this memory either.",
+        "Leave trtllm_container_ulimits at its default (memlock:-1:-1). Kernels with a CMA total of 0 cannot lock this"
+        " memory either.",
         "NVIDIA developer forum, DGX Spark, and NCCL documentation, troubleshooting",
         substrings=(
             "ibv_reg_mr failed",
@@ -1515,7 +1519,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "machine_restarted",
         MACHINE,
         "The machine went down while the server was running",
-        "Start the server with start.yml. If it happens under load, limit the GPU clocks with 'sudo nvidia-smi -lgc'.",
+        "Start the server with start.yml. If it happens under load, limit the GPU clocks with"
+        " 'sudo nvidia-smi -lgc <minimum>,<maximum>' in MHz; -rgc removes the limit.",
         USERS,
         severity=HINT,
     ),
@@ -1599,7 +1604,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "forced_acceptance",
         DOCKER,
         "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS is set: wrong drafts are accepted, so answers are nonsense",
-        "Remove the variable; it is meant for measurements only.",
+        "Remove the variable from speculative_serve_environment, and run the deployment's playbook again. It is meant"
+        " for measurements only.",
         TENSORRT_LLM,
         severity=WARNING,
     ),
@@ -1647,7 +1653,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "cache_not_mounted",
         DOCKER,
         "The Hugging Face cache is not mounted, so the container downloads its models at each start",
-        "Run the playbook again, which mounts it.",
+        "Run the deployment's playbook again, which mounts it.",
         NEMOTRON,
         severity=WARNING,
     ),
@@ -1655,7 +1661,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "shared_memory_large",
         DOCKER,
         "The container has a large shared memory of its own, which counts twice on unified memory",
-        "Remove shm_size and use the IPC of the host.",
+        "Remove shm_size and use the IPC of the host (trtllm_container_ipc_mode: host).",
         USERS,
         severity=WARNING,
     ),
@@ -1671,8 +1677,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "disk_nearly_full",
         MACHINE,
         "A disk is nearly full",
-        "Free disk space: 'cleanup.yml -e unused=true' removes unused models, and 'docker image prune' removes unused"
-        " images.",
+        "Free disk space: 'cleanup.yml -e unused=true' removes models and images that no deployment uses, and"
+        " 'docker image prune' removes images without a tag.",
         NIM,
         severity=WARNING,
     ),
@@ -1760,7 +1766,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "memory_lock_limited",
         DOCKER,
         "The container is not allowed to lock all the memory that the NIC reads",
-        "Set trtllm_container_ulimits to memlock -1 and run two_sparks.yml again.",
+        "Leave trtllm_container_ulimits at its default (memlock:-1:-1) and run two_sparks.yml again.",
         NCCL_DOCS,
         severity=WARNING,
         explains=("ibv_memory_lock",),

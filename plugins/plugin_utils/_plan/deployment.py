@@ -215,7 +215,7 @@ def checks(seen: Observation) -> list[str]:
     cache = (seen.answered.get("server") or {}).get("kv_cache") or {}
     return [
         *(["the image itself accepts the engine options"] if seen.option_check.get("available") else []),
-        *([f"it called the tool {called['name']}"] if called else []),
+        *([f"the model called the tool {called['name']}"] if called else []),
         *([NOT_COMPARED] if cache.get("planned") and cache.get("tokens") is None else []),
     ]
 

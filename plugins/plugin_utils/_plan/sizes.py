@@ -293,8 +293,8 @@ def check_context(request: MemoryRequest) -> None:
     raise PlanError(
         f"speculative_serve_context is {request.context:,} tokens, but {request.target.name} was made for "
         f"{longest:,}: set "
-        f"speculative_serve_context to {longest} or less, or max_seq_len in speculative_serve_options if the model's "
-        "positions are scaled."
+        f"speculative_serve_context to {longest} or less. If the model supports longer contexts by RoPE scaling, set "
+        "max_seq_len in speculative_serve_options."
     )
 
 

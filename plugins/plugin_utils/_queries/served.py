@@ -100,7 +100,7 @@ def decide(
     plan["inputs"] = digest(inputs)
     if "served" in plan:
         instead = alternative(run, run.recipe, plan["served"]["image"])
-        plan["fix"] = f"Correct the options, and report the difference. {instead}".rstrip()
+        plan["fix"] = f"Correct the options, and open an issue about the difference. {instead}".rstrip()
     return checked_plan(run, plan, inputs["overcommit"])
 
 

@@ -54,6 +54,6 @@ def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory
     if not faults:
         return f"{start}:\n{COMMAND}{name}{limit}"
     return (
-        f"{start}. Without speculation its known faults do not matter:\n{COMMAND}{name}{WITHOUT}{limit}\n"
-        f"With speculation, if you accept them ({', '.join(faults)}):\n{COMMAND}{name}{limit}"
+        f"{start}. Its known issues do not matter without speculation:\n{COMMAND}{name}{WITHOUT}{limit}\n"
+        f"With speculation, if you accept these issues ({', '.join(faults)}):\n{COMMAND}{name}{limit}"
     )

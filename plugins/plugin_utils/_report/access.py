@@ -111,7 +111,7 @@ def rows(url: str, listens_on: str | None, endpoint: Endpoint, where: str = "") 
     if endpoint.urls and endpoint.keys:
         named.append(("keys", f"{', '.join(endpoint.keys)} (in {posixpath.dirname(endpoint.key)} on the Spark)"))
     if endpoint.of(LAN) and endpoint.ca:
-        named.append(("CA certificate", f"{endpoint.ca} on the machine that has opened LAN access"))
+        named.append(("CA certificate", f"{endpoint.ca} on the controller that set up the proxy"))
     return named
 
 

@@ -272,8 +272,8 @@ def _guard(guard: Facts) -> str:
     lowest, floor = (guard.get(name) for name in ("lowest", "floor"))
     words = "on"
     if isinstance(lowest, int) and isinstance(floor, int):
-        words += f", limit {size(floor)}, lowest since start {size(lowest)}"
-    return words if guard.get("locked") else f"{words}; its pages may be swapped out"
+        words += f", limit {size(floor)}, least available since start {size(lowest)}"
+    return words if guard.get("locked") else f"{words}; it could not lock its memory, so swapping may delay it"
 
 
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:

@@ -111,7 +111,7 @@ def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Int
     message = playbook.fail("single_eagle3", variables=wrong).message
     assert "rejects the engine options" in message
     assert "Invalid decoding type" in message
-    assert "report the difference" in message
+    assert "open an issue about the difference" in message
     assert record(spark) == before
     assert spark.exec("curl -sf http://127.0.0.1:8000/v1/models").returncode == 0
 

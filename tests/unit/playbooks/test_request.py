@@ -19,7 +19,11 @@ ROOT = Path(__file__).parents[3]
     ("playbook", "variables", "words"),
     [
         ("request", {"previous": "true", "recipe": "single_eagle3"}, "Leave one of them out."),
-        ("single_eagle3", {"recipe": "single_qwen3_30b"}, "This playbook serves the recipe 'single_eagle3'."),
+        (
+            "single_eagle3",
+            {"recipe": "single_qwen3_30b"},
+            "recipe is 'single_qwen3_30b', but this playbook serves only 'single_eagle3'.",
+        ),
         ("request", {"speculation": "maybe"}, "speculation is 'maybe', but must be true or false"),
         ("request", {"speculatoin": "off"}, "speculatoin is not known; did you mean 'speculation'?"),
         ("request", {"previous": "true"}, None),

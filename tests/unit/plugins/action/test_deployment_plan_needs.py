@@ -136,7 +136,7 @@ def test_a_wrong_input_is_one_sentence(tmp_path: Path) -> None:
 
 def test_what_to_do_about_refused_options_ends_where_there_is_nothing_to_run_instead(tmp_path: Path) -> None:
     assert play(tmp_path).returncode == 0
-    assert result(tmp_path)["plan"]["fix"] == "Correct the options, and report the difference."
+    assert result(tmp_path)["plan"]["fix"] == "Correct the options, and open an issue about the difference."
 
 
 def test_what_to_run_instead_of_the_image_is_for_the_sparks_of_the_run(tmp_path: Path) -> None:
@@ -147,5 +147,7 @@ def test_what_to_run_instead_of_the_image_is_for_the_sparks_of_the_run(tmp_path:
     assert done.returncode == 0, done.stdout + done.stderr
     command = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page"
     first, *lines = result(tmp_path)["plan"]["fix"].splitlines()
-    assert first.startswith("Correct the options, and report the difference. Recipe single_eagle3_page has the image ")
+    assert first.startswith(
+        "Correct the options, and open an issue about the difference. Recipe single_eagle3_page has the image "
+    )
     assert lines[::2] == [f"{command} -e speculation=off --limit spark-1", f"{command} --limit spark-1"]

@@ -138,7 +138,7 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     figures = {"findings": [SMALLER], "measurements": {}}
     ranks, networks = [{"rank": 0}, {"rank": 1}], {"spark-1": RDMA, "spark-2": {}}
     quiet = planned(cluster=PAIR).record(seen(answered=answered, figures=figures, ranks=ranks, networks=networks), NOW)
-    assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["it called the tool sum"])
+    assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["the model called the tool sum"])
     assert quiet["cluster"] == {**PAIR, "ranks": [{"rank": 0, "network": RDMA}, {"rank": 1, "network": None}]}
 
 

@@ -81,7 +81,7 @@ def test_what_another_recipe_serves_otherwise_is_told(name: str, difference: str
     recipe = load(RECIPES / f"{name}.yml")
     first, *_commands = advice(recipe, recipe["image"]).splitlines()
     start = f"Recipe {recipe['fallback']} has the image 1.3.0rc12{difference}"
-    assert first.removeprefix(start) in (":", ". Without speculation its known faults do not matter:")
+    assert first.removeprefix(start) in (":", ". Its known issues do not matter without speculation:")
 
 
 def test_nothing_is_told_of_an_image_of_ones_own_nor_without_a_fallback() -> None:

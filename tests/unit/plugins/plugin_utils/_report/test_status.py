@@ -252,10 +252,10 @@ def test_the_head_tells_of_both() -> None:
 
 def test_what_the_memory_guard_says_of_itself() -> None:
     guard = {"on": True, "floor": 4 * 2**30, "lowest": 14_200_000_000, "locked": True}
-    told = "on, limit 4.3 GB, lowest since start 14.2 GB"
+    told = "on, limit 4.3 GB, least available since start 14.2 GB"
     assert row(render("spark-1", dataclasses.replace(SERVING, memory_guard=guard)), "memory guard") == told
     lines = render("spark-1", dataclasses.replace(SERVING, memory_guard={**guard, "locked": False}))
-    assert "; its pages may be swapped out" in " ".join(" ".join(lines).split())
+    assert "; it could not lock its memory, so swapping may delay it" in " ".join(" ".join(lines).split())
     off = {"on": False, "why": "off by speculative_serve_memory_guard"}
     lines = render("spark-1", dataclasses.replace(SERVING, memory_guard=off, oom_daemons=["earlyoom", "systemd-oomd"]))
     assert row(lines, "memory guard").startswith("off by speculative_serve_memory_guard ")
