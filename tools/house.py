@@ -54,6 +54,10 @@ POSITION = re.compile(
     r"|\bdelegate_to: *(?!localhost)\S"
 )
 
+# Names of engines, and of the launcher of one. Each engine may have a package and a role of its own.
+ENGINE = re.compile(r"trt_?llm|tensor_?rt|trt-llm|\bmpirun|\bprterun|open.?mpi|\bompi_|vllm", re.IGNORECASE)
+ENGINE_OWN = re.compile(r"^plugins/plugin_utils/_trtllm/|^roles/trtllm_container/")
+
 Graph = dict[str, set[str]]
 
 
@@ -268,6 +272,34 @@ def code(text: str) -> str:
     return "\n".join(kept.values())
 
 
+# Engines
+
+
+class Undocumented(ast.NodeTransformer):
+    """Remove docstrings, and the documentation of plugins."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [part for part in body if not is_documentation(part)] or [ast.Pass()]  # type: ignore[attr-defined]
+        return super().generic_visit(node)
+
+
+def is_documentation(node: ast.AST) -> bool:
+    """Return whether a statement is a text by itself, or the documentation of a plugin."""
+    if isinstance(node, ast.Assign):
+        return bool({getattr(target, "id", "") for target in node.targets} & DOCUMENTATION)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def engine_lines(root: Path) -> Measured:
+    """Measure the lines of code that name an engine or its launcher outside the engine's own package and role."""
+    files = {name: ast.unparse(Undocumented().visit(ast.parse(text))) for name, text in python_files(root).items()}
+    files |= ansible_files(root, ".yml", ".j2")
+    found = {name: text for name, text in files.items() if not ENGINE_OWN.search(name)}
+    return count(f"{name}: {line}" for name, line in lines(found) if ENGINE.search(line))
+
+
 # The front page
 
 
@@ -305,6 +337,7 @@ FIGURES = {
         f"modules and actions of more than {MODULE_LINES} lines without documentation", 0, long_modules
     ),
     "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
+    "engine_lines": Figure("lines of code that name an engine outside its own package", 0, engine_lines),
     "readme_lines": Figure("lines of README", 80, readme_lines),
     "readme_words": Figure("words of README", 700, readme_words),
     "foreign_phrases": Figure("phrases that tools/language.yml replaces", 0, foreign_phrases),

@@ -17,8 +17,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
     HANDLER,
     MARKER,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 # `fabric.plan` reports it before any use if it is not installed.
 with contextlib.suppress(ImportError):

@@ -23,11 +23,11 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     MOST_DRAFTED,
     check_environment,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 # Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
 OUTPUTS = (

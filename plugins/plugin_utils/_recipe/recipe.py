@@ -20,19 +20,19 @@ from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import (
     CONTROL,
     Field,
     check_mapping,
     describe,
     refuse_doubles,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"

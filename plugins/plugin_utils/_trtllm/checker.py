@@ -13,13 +13,12 @@ import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import (
-    Report,
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import (
     did_you_mean,
     is_misspelt,
     same_word,
-    seen,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report, seen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Field, Section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import ROOT

@@ -9,9 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
-import re
 import typing as t
 
 
@@ -53,30 +51,3 @@ def shown(value: t.Any) -> str:
 
 def seen(value: t.Any) -> str:
     return f"the text {shown(value)}" if isinstance(value, str) else shown(value)
-
-
-def _folded(word: str) -> str:
-    return re.sub(r"[\W_]+", "", word).lower()
-
-
-def same_word(word: str, known: t.Iterable[str]) -> str | None:
-    """Return the known word that differs only in case, dashes, blanks or underscores."""
-    return next((other for other in known if _folded(other) == _folded(word)), None)
-
-
-def is_misspelt(word: str, known: t.Iterable[str]) -> bool:
-    """Return whether a word is so near a known one that it is a misspelling and no name of its own."""
-    known = list(known)
-    return same_word(word, known) is not None or bool(difflib.get_close_matches(word, known, n=1, cutoff=0.8))
-
-
-def nearest(word: str, known: t.Iterable[str]) -> str | None:
-    """Return the known word a writer most likely meant."""
-    known = list(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return same_word(word, known) or (close[0] if close else None)
-
-
-def did_you_mean(word: str, known: t.Iterable[str]) -> str:
-    close = nearest(word, known)
-    return f"; did you mean '{close}'?" if close else ""

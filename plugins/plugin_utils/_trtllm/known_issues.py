@@ -31,8 +31,8 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, within
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import RELEASE, SPECULATION
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     decoding_type,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import SPECULATION
 

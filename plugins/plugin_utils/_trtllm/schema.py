@@ -61,7 +61,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import rows
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data import rows
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import (
     KINDS,
     NEWER,

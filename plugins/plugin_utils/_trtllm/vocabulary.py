@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import release
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import (
     Field,
     check_mapping,
     check_value,

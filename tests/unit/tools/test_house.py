@@ -128,6 +128,16 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
     assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
 
 
+def test_an_engine_is_named_in_code_only(tmp_path: Path, write: Write) -> None:
+    write("plugins/plugin_utils/_plan/one.py", '"""For TensorRT-LLM."""\n\n# mpirun\nNAME = "trtllm-serve"\n')
+    write("plugins/plugin_utils/_trtllm/one.py", 'NAME = "trtllm-serve"\n')
+    write(TASKS, "# TensorRT-LLM\nname: trtllm_container\n")
+    assert house.engine_lines(tmp_path).places == [
+        "plugins/plugin_utils/_plan/one.py: NAME = 'trtllm-serve'",
+        f"{TASKS}: name: trtllm_container",
+    ]
+
+
 def test_a_fallen_figure_is_to_be_written_down() -> None:
     said = house.judge("modules", house.Measured(1, ["a"]), 2)
     assert said == "modules: the modules have fallen from 2 to 1: good. Write it down: python -m tools.house --record."

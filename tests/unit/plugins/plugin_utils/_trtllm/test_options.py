@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import nearest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import methods
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import nearest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
     Request,

@@ -11,13 +11,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import DataError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import (
     known_issues,
     methods,
     schema,
     vocabulary,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import DataError
 
 METHOD = """
 mine:
