@@ -308,7 +308,7 @@ report:
         kind: use
         draft_length: 3
         sentence: >-
-          Use draft length 3: it is 1.57 times as fast as without drafts (95 % interval 1.48 to 1.66, 30 prompts).
+          Use draft length 3: it is 1.57 times as fast as without speculation (95 % interval 1.48 to 1.66, 30 prompts).
     points:
       description:
         - Figures of each draft length, in ascending order, each with its 95 % interval.

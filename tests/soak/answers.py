@@ -55,7 +55,7 @@ def model() -> engine.TargetModel:
 
 @functools.cache
 def expected(prompt: str, max_tokens: int, route: str = "completions") -> Expected:
-    """Return what is answered, token by token and without drafts."""
+    """Return what is answered, token by token and without speculation."""
     if route == "tools":
         call = calls.choose(TOOLS, None, prompt)
         assert call

@@ -113,7 +113,7 @@ def _sample(
 
 
 def point(truth: Truth, draft_length: int, asked: t.Sequence[Prompt], seed: int) -> dict[str, t.Any]:
-    """What was measured with one draft length; 0 is without drafts."""
+    """What was measured with one draft length; 0 is without speculation."""
     chance = random.Random(f"{seed} {draft_length}")
     samples = [
         _sample(truth, prompt, draft_length, repetition, seed, chance)

@@ -156,7 +156,7 @@ class Point:
 
     @functools.cached_property
     def acceptance(self) -> dict[str, float]:
-        """Acceptance lengths; there are none without drafts."""
+        """Acceptance lengths; there are none without speculation."""
         return self.by_prompt(acceptance_length) if self.drafts and not self.grouped else {}
 
     @functools.cached_property
@@ -279,9 +279,9 @@ def _best(points: t.Sequence[Facts]) -> Facts:
 def _times(figure: Figure) -> str:
     prompts = f"{figure['n']} prompt{'' if figure['n'] == 1 else 's'}"
     if figure["low"] is None:
-        return f"{figure['mean']:.2f} times as fast as without drafts ({prompts})"
+        return f"{figure['mean']:.2f} times as fast as without speculation ({prompts})"
     return (
-        f"{figure['mean']:.2f} times as fast as without drafts (95 % interval {figure['low']:.2f} to "
+        f"{figure['mean']:.2f} times as fast as without speculation (95 % interval {figure['low']:.2f} to "
         f"{figure['high']:.2f}, {prompts})"
     )
 
@@ -294,10 +294,10 @@ def _not_compared(points: t.Sequence[Facts]) -> str:
     """Return why there is no speed-up."""
     off = without_drafts(points)
     if off is not None and off["error"]:
-        return f"the point without drafts failed, so there is nothing to compare with: {off['error']}"
+        return f"the point without speculation failed, so there is nothing to compare with: {off['error']}"
     if off is None or not off["tokens_per_second"]:
-        return "the speed without drafts was not measured, so there is nothing to compare with."
-    return "no draft length gave a speed for a prompt that was measured without drafts, too."
+        return "the speed without speculation was not measured, so there is nothing to compare with."
+    return "no draft length gave a speed for a prompt that was measured without speculation, too."
 
 
 def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
@@ -305,7 +305,7 @@ def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
     other = next((point for point in compared if point["serving"] and point is not best), None)
     now = ""
     if other:
-        now = f"; {drafts(other)}, which serves now, is {other['speedup']['mean']:.2f} times as fast"
+        now = f"; {drafts(other)}, the current one, is {other['speedup']['mean']:.2f} times as fast"
     word = "Keep" if best["serving"] else "Use"
     return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.")
 
@@ -354,8 +354,8 @@ def _answers(point: Point, off: Point | None) -> t.Iterator[dict[str, str]]:
     others = identical["compared"] - identical["same"]
     yield _finding(
         "answers_differ",
-        f"{others} of {identical['compared']} greedy answers {point.title} differ from "
-        f"those without drafts, although drafts should change none; the first is {first['prompt']}, from character "
+        f"{others} of {identical['compared']} greedy answers {point.title} differ from those without speculation, "
+        f"although drafts should change none; the first is {first['prompt']}, from character "
         f"{first['at_character']} on: {new} instead of {old}. Read such answers before you rely on them.",
     )
 

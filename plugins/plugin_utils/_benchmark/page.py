@@ -52,7 +52,7 @@ Report = t.Mapping[str, t.Any]
 Point = t.Mapping[str, t.Any]
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
-HEADLINES = {"use": "Yes: draft length {}", "off": "No: serve without drafts", "undecided": "Not decided yet"}
+HEADLINES = {"use": "Yes: draft length {}", "off": "No: serve without speculation", "undecided": "Not decided yet"}
 SETTINGS = {
     "max_tokens": "Tokens of an answer, at most",
     "repetitions": "Repetitions of each prompt",
@@ -135,7 +135,7 @@ def _printable(value: t.Any) -> t.Any:
 
 
 def cost(point: Point, report: Report) -> str | None:
-    """Return the cost of a pass with these drafts, in passes without drafts."""
+    """Return the cost of a pass with these drafts, in passes without speculation."""
     result = pass_cost(point, report)
     return None if result is None else digits(result)
 
@@ -183,7 +183,7 @@ def categories(report: Report) -> list[tuple[str, int]]:
 def drafts_of(report: Report) -> str:
     """Return the speculation of the deployment in words."""
     if not report["draft_length"]:
-        return "no drafts"
+        return "no speculation"
     method = str(report.get("method") or "drafts")
     return f"{METHODS[method].words if method in METHODS else method}, {called(report['draft_length'])}"
 
@@ -244,17 +244,17 @@ def settings(report: Report) -> t.Iterator[tuple[str, str]]:
 
 
 def tiles(report: Report) -> list[Tile]:
-    """Return the figures to be seen first: of the best draft length, beside no drafts."""
+    """Return the figures to be seen first: of the best draft length, beside no speculation."""
     best, off = focus(report), measured_without(report)
     if best is None:
         return []
     name = called(drafts(best)).capitalize()
     result = []
     if best["speedup"]:
-        note = f"times as fast as without drafts {interval(best['speedup']).partition(' ')[2]}"
+        note = f"times as fast as without speculation {interval(best['speedup']).partition(' ')[2]}"
         result.append(Tile(f"{name}, speed-up", digits(best["speedup"]["mean"]), note))
     base = mean(off, "tokens_per_second") if off else None
-    note = "tokens/s" if base is None else f"tokens/s, without drafts {digits(base)}"
+    note = "tokens/s" if base is None else f"tokens/s, without speculation {digits(base)}"
     result.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
     accepted, cost = acceptance_length(best), pass_cost(best, report)
     if accepted:
@@ -262,5 +262,5 @@ def tiles(report: Report) -> list[Tile]:
         result.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
     same = best["identical"]
     if same and same["compared"]:
-        result.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without drafts"))
+        result.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without speculation"))
     return result

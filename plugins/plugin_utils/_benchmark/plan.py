@@ -59,7 +59,7 @@ class BenchmarkError(Exception):
 
 
 class SweepPoint(t.NamedTuple):
-    """A draft length to measure; 0 is without drafts."""
+    """A draft length to measure; 0 is without speculation."""
 
     length: int
     always: bool

@@ -162,7 +162,7 @@ def with_acceptance(report: Report) -> list[Point]:
 
 
 def measured_without(report: Report) -> Point | None:
-    """Return the point without drafts, if it has figures."""
+    """Return the point without speculation, if it has figures."""
     return without_drafts(p for p in report["points"] if not p["error"])
 
 
@@ -174,13 +174,13 @@ def focus(report: Report) -> Point | None:
 
 
 def base_ms(report: Report) -> float | None:
-    """Return the milliseconds of a pass without drafts."""
+    """Return the milliseconds of a pass without speculation."""
     off = measured_without(report)
     return mean(off, "pass_ms") if off else None
 
 
 def pass_cost(point: Point, report: Report) -> float | None:
-    """Return the cost of a pass with these drafts, in passes without drafts; it is the break-even length."""
+    """Return the cost of a pass with these drafts, in passes without speculation; it is the break-even length."""
     with_drafts, without = mean(point, "pass_ms"), base_ms(report)
     return with_drafts / without if with_drafts and without else None
 
@@ -265,14 +265,14 @@ def _timed(point: Point) -> list[t.Mapping[str, t.Any]]:
 
 
 SPEEDUP_CAPTION = (
-    "Times as fast as without drafts, on the same prompts, with 95 % intervals. Above the line at 1.0, drafts pay."
+    "Times as fast as without speculation, on the same prompts, with 95 % intervals. Above the line at 1.0, drafts pay."
 )
 ACCEPTANCE_CAPTION = (
     "Tokens that one pass of the target model yields. Drafts pay where they lie above the break-even line, which is "
     "what a pass with drafts costs in passes without."
 )
 POSITION_CAPTION = "Share of passes in which the first, second, ... drafted token was accepted."
-PASS_CAPTION = "Below, one target pass without drafts; above it, what drafting and checking the drafts add."
+PASS_CAPTION = "Below, one target pass without speculation; above it, what drafting and checking the drafts add."
 TTFT_CAPTION = "How long a prompt takes until its first token comes. Drafts do not make this any faster."
 
 
@@ -300,7 +300,7 @@ def _draw_speedup(axes: Axes, series: t.Sequence[Series]) -> None:
     axes.axhspan(low, 1, color=BAD, alpha=0.07, linewidth=0)
     axes.axhline(1, color=INK, linewidth=1.2)
     axes.set_ylim(low, high)
-    axes.set_ylabel("times as fast as without drafts")
+    axes.set_ylabel("times as fast as without speculation")
     axes.annotate("faster", (0.015, 0.985), xycoords="axes fraction", va="top", color=GOOD, size=9.8)
     axes.annotate("slower", (0.015, 0.015), xycoords="axes fraction", va="bottom", color=BAD, size=9.8)
     _categories(axes, [label(number) for number in lengths])
@@ -394,7 +394,7 @@ def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
         places, totals = _columns(bars)
         pure = [total if base is None else min(base, total) for total in totals]
         added = [total - part for total, part in zip(totals, pure)]
-        what = "whole pass" if base is None else "pass without drafts"
+        what = "whole pass" if base is None else "pass without speculation"
         look: dict[str, t.Any] = {"color": SECOND} if alone else {"color": one.colour, "alpha": 0.5}
         axes.bar(places, pure, width, label=what if alone else None, **look)
         if any(added) or not alone:

@@ -28,7 +28,7 @@ def label(drafted: int) -> str:
 
 def called(drafted: int) -> str:
     """As it stands in a sentence."""
-    return f"draft length {drafted}" if drafted else "without drafts"
+    return f"draft length {drafted}" if drafted else "without speculation"
 
 
 def drafting(points: t.Iterable[Point]) -> list[Point]:

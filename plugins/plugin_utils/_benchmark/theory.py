@@ -37,7 +37,7 @@ class Theory(t.TypedDict):
 
 
 class Bound(t.TypedDict):
-    """The fastest that is possible without drafts, and how far the measurement is from it."""
+    """The fastest that is possible without speculation, and how far the measurement is from it."""
 
     target_gb: float
     bandwidth_gb_s: float
@@ -113,11 +113,11 @@ def _assumptions(gigabytes: float, sparks: int) -> list[str]:
 
 def _note(share: float | None, overhead_ms: float | None, pass_ms: float | None) -> str | None:
     if share is None:
-        return "It was not measured without drafts, so nothing can be compared with the bound."
+        return "It was not measured without speculation, so nothing can be compared with the bound."
     if share > 1:
         return (
-            f"The speed without drafts is {100 * share:.0f} % of the bound, so one of the assumptions does not hold; "
-            "most likely weights are read in fewer bits than those of the checkpoint."
+            f"The speed without speculation is {100 * share:.0f} % of the bound, so one of the assumptions does not "
+            "hold; most likely weights are read in fewer bits than those of the checkpoint."
         )
     if share < _FAR_BELOW and overhead_ms is not None and pass_ms is not None:
         return (
@@ -129,7 +129,7 @@ def _note(share: float | None, overhead_ms: float | None, pass_ms: float | None)
 
 
 def bound(roofline: t.Mapping[str, t.Any] | None, sparks: int, tokens_per_second: float | None) -> Bound | None:
-    """Return the bound for speed without drafts beside the measured one; None if the bytes per token are unknown."""
+    """Return the bound of the speed without speculation and the measured one; None without the bytes per token."""
     gigabytes = (roofline or {}).get("target_gb")
     if not gigabytes:
         return None

@@ -106,7 +106,7 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A draft length, the engine options for it, and what the result depends on; 0 is without drafts."""
+    """A draft length, the engine options for it, and what the result depends on; 0 is without speculation."""
 
     id: str
     draft_length: int
@@ -116,7 +116,7 @@ class Point:
 
     @property
     def title(self) -> str:
-        return f"draft length {self.draft_length}" if self.draft_length else "without drafts"
+        return f"draft length {self.draft_length}" if self.draft_length else "without speculation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -771,7 +771,7 @@ class Sweep:
         if step > 1:
             return None
         fast, slow = (
-            f"draft length {measured['draft_length']}" if measured["draft_length"] else "no drafts"
+            f"draft length {measured['draft_length']}" if measured["draft_length"] else "no speculation"
             for measured in good[:-3:-1]
         )
         return f"{fast} was no faster than {slow} ({step:.2f} times)"
@@ -827,14 +827,14 @@ class Sweep:
         return samples
 
     def so_far(self, samples: t.Sequence[Json]) -> str:
-        """Return the speed until now, beside that without drafts for the same prompts."""
+        """Return the speed until now, beside that without speculation for the same prompts."""
         now = speeds(samples)
         if not now:
             return ""
         text = f", {statistics.fmean(now.values()):.1f} tokens/s so far"
         off = next((p for p in self.points if p["draft_length"] == 0 and p["error"] is None), None)
         without = [speed for key, speed in speeds(off["samples"]).items() if key in now] if off else []
-        return text + (f", without drafts {statistics.fmean(without):.1f}" if without else "")
+        return text + (f", without speculation {statistics.fmean(without):.1f}" if without else "")
 
     def time_to_first_token(self, trial: str, asked: int, text: str) -> Json:
         answer = self.ask(trial, text, 1)

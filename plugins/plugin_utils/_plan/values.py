@@ -187,7 +187,7 @@ def merge(
     for name in (name for name in FIELD_LABELS if name in result):
         who, _value, said = result[name]
         what = (
-            "no drafts"
+            "no speculation"
             if (name, values[name]) == ("method", NONE)
             else f"{FIELD_LABELS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )

@@ -356,12 +356,12 @@ def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the same recipe with its target model alone; what had no drafts stays as it is."""
+    """Return the same recipe with its target model alone."""
     if recipe["method"] == NONE:
         return dict(recipe)
     options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
     changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options}
-    return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
+    return with_models({**recipe, **changes, "title": f"{recipe['title']} without speculation"})
 
 
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:

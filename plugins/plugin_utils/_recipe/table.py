@@ -24,7 +24,7 @@ def method(recipe: Recipe) -> str:
     if recipe["method"] in METHODS:
         return called(recipe)
     # Left out where the engine options say it themselves.
-    return "no drafts" if recipe["method"] == NONE else "speculative_config"
+    return "none" if recipe["method"] == NONE else "speculative_config"
 
 
 def image(recipe: Recipe) -> str:

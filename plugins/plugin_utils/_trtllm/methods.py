@@ -112,7 +112,7 @@ def drafting(how: t.Mapping[str, t.Any]) -> str | None:
     if method in METHODS:
         return f"with {called(how)}"
     if method:
-        return "without drafts"
+        return "without speculation"
     # The engine options have the method.
     own = decoding_type(how) or how.get("decoding_type")
     words = METHODS[method_of(own)].words if method_of(own) in METHODS else own

@@ -44,7 +44,7 @@ def serving(spark: Spark) -> str:
 
 @pytest.fixture(scope="module")
 def without_drafts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A recipe of one's own: the same model, without drafts."""
+    """A recipe of one's own: the same model, without speculation."""
     recipe = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
     for key in ("draft_model", "draft_length", "break_even"):
         del recipe[key]
@@ -134,7 +134,7 @@ def test_making_room_takes_only_what_nothing_uses(spark: Spark, without_drafts: 
         f"mkdir -p {hub}/models--somebody--elses/blobs && touch {hub}/models--somebody--elses/blobs/x", user="spark"
     )
     spark.exec(f"touch {hub}/models--openai--gpt-oss-120b/blobs/abc.1f2e.incomplete", user="spark")
-    # Twice without drafts: neither what serves nor what is gone back to uses the head.
+    # Twice without speculation: neither what serves nor what is gone back to uses the head.
     playbook.succeed("serve", variables={"recipe": without_drafts})
     playbook.succeed("serve", variables={"recipe": without_drafts, "speculative_serve_port": 8001})
     rehearsal = playbook.succeed("cleanup", "--check", variables={"unused": True})

@@ -54,7 +54,7 @@ def checkout(tmp_path: Path) -> t.Iterator[Checkout]:
 
 def test_an_engine_that_others_use_goes_on(checkout: Checkout) -> None:
     said = checkout.down("echo somebodys-database; echo dgx-spark-twin-b-1")
-    assert "goes on, because containers run in it: somebodys-database, dgx-spark-twin-b-1." in said
+    assert "keeps running, because it has containers: somebodys-database, dgx-spark-twin-b-1." in said
     assert checkout.engine.poll() is None
     assert "Stopping the dockerd that was started here" in checkout.down("")
     assert checkout.engine.wait(WITHIN_S) != 0

@@ -42,5 +42,5 @@ def test_not_in_check_mode(tmp_path: Path) -> None:
 def test_not_without_no_log(tmp_path: Path) -> None:
     code, screen, _log = play(tmp_path, no_log=False)
     assert code != 0
-    assert "set 'no_log: true' on the task" in screen
+    assert "Set 'no_log: true' on the task" in screen
     assert SECRET not in screen

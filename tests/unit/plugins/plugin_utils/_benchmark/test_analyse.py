@@ -299,7 +299,7 @@ def test_without_usage_nothing_is_known() -> None:
     for key in ("tokens_per_second", "speedup", "acceptance_length", "identical", "theory"):
         assert point[key] is None, key
     assert found["verdict"]["kind"] == "undecided"
-    assert "the speed without drafts was not measured" in found["verdict"]["sentence"]
+    assert "the speed without speculation was not measured" in found["verdict"]["sentence"]
     assert found["bound"]["share_of_ceiling"] is None
 
 
@@ -363,7 +363,7 @@ def test_drafts_win() -> None:
     found = analyse(results(draft_lengths=LENGTHS, asked=prompts(40)), context(draft_length=5))
     assert (found["verdict"]["kind"], found["verdict"]["draft_length"]) == ("use", 3)
     assert found["verdict"]["sentence"].startswith("Use draft length 3: it is 1.7")
-    assert "; 5, which serves now, is 1.6" in found["verdict"]["sentence"]
+    assert "; 5, the current one, is 1.6" in found["verdict"]["sentence"]
     # 4 and 3 do not differ, so the shorter draft is it.
     assert row(found, 4)["speedup"]["mean"] == pytest.approx(row(found, 3)["speedup"]["mean"], rel=0.01)
 
@@ -381,7 +381,8 @@ def test_drafts_lose() -> None:
             [OFF, entry(1, figure(1.2, 1.15, 1.25)), entry(3, figure(1.5, 1.4, 1.6), serving=True)],
             "use",
             3,
-            "Keep draft length 3: it is 1.50 times as fast as without drafts (95 % interval 1.40 to 1.60, 15 prompts).",
+            "Keep draft length 3: it is 1.50 times as fast as without speculation (95 % interval 1.40 to 1.60, "
+            "15 prompts).",
         ),
         # Less than 1 % apart: the shorter one.
         ([OFF, entry(2, figure(1.495, 1.4, 1.6)), entry(3, figure(1.5, 1.4, 1.6))], "use", 2, "Use draft length 2: it"),
@@ -392,7 +393,7 @@ def test_drafts_lose() -> None:
             [OFF, entry(1, figure(0.9, 0.88, 0.92)), entry(5, figure(0.7, 0.6, 0.8), serving=True)],
             "off",
             0,
-            "Turn speculation off: the best draft length, 1, is 0.90 times as fast as without drafts "
+            "Turn speculation off: the best draft length, 1, is 0.90 times as fast as without speculation "
             "(95 % interval 0.88 to 0.92, 15 prompts).",
         ),
         (
@@ -405,8 +406,8 @@ def test_drafts_lose() -> None:
             [OFF, entry(1, figure(1.02, 0.97, 1.07)), entry(3, figure(0.8, 0.7, 0.9))],
             "undecided",
             None,
-            "Undecided: draft length 1 is 1.02 times as fast as without drafts (95 % interval 0.97 to 1.07, 15 prompts)"
-            ", which may be chance; more prompts, or -e speculative_benchmark_repetitions=6, may settle it.",
+            "Undecided: draft length 1 is 1.02 times as fast as without speculation (95 % interval 0.97 to 1.07, "
+            "15 prompts), which may be chance; more prompts, or -e speculative_benchmark_repetitions=6, may settle it.",
         ),
         # The best one is known to lose; another is not.
         (
@@ -420,28 +421,34 @@ def test_drafts_lose() -> None:
             [OFF, entry(1, figure(1.4, None, None))],
             "undecided",
             None,
-            "Undecided: draft length 1 is 1.40 times as fast as without drafts (1 prompt), which may be chance; more",
+            "Undecided: draft length 1 is 1.40 times as fast as without speculation (1 prompt), which may be chance; "
+            "more",
         ),
         (
             [OFF, entry(1, figure(0.4, None, None))],
             "undecided",
             None,
-            "Undecided: draft length 1 is 0.40 times as fast as without drafts (1 prompt)",
+            "Undecided: draft length 1 is 0.40 times as fast as without speculation (1 prompt)",
         ),
         (
             [entry(0, error="It did not get ready within 60 min."), entry(1)],
             "undecided",
             None,
-            "Undecided: the point without drafts failed, so there is nothing to compare with: It did not get ready "
-            "within 60 min.",
+            "Undecided: the point without speculation failed, so there is nothing to compare with: It did not get "
+            "ready within 60 min.",
         ),
-        ([entry(1)], "undecided", None, "Undecided: the speed without drafts was not measured, so there is nothing to"),
-        ([], "undecided", None, "Undecided: the speed without drafts was not measured, so there is nothing to"),
+        (
+            [entry(1)],
+            "undecided",
+            None,
+            "Undecided: the speed without speculation was not measured, so there is nothing to",
+        ),
+        ([], "undecided", None, "Undecided: the speed without speculation was not measured, so there is nothing to"),
         (
             [OFF, entry(1, error="It ended.")],
             "undecided",
             None,
-            "Undecided: no draft length gave a speed for a prompt that was measured without drafts, too.",
+            "Undecided: no draft length gave a speed for a prompt that was measured without speculation, too.",
         ),
     ],
 )
@@ -481,7 +488,7 @@ def test_answers_that_differ() -> None:
     assert len(first["without"]) == 60
     assert ids(found) == ["answers_differ"]
     said = message(found, "answers_differ")
-    assert said.startswith("2 of 15 greedy answers with draft length 2 differ from those without drafts")
+    assert said.startswith("2 of 15 greedy answers with draft length 2 differ from those without speculation")
     assert f'the first is code-1, from character 30 on: "{first["with"]}" instead of "{first["without"]}".' in said
     assert row(found, 3)["identical"] == {"compared": 15, "same": 15, "first_difference": None}
 
@@ -505,7 +512,7 @@ def test_a_clock_that_changes_is_named_with_its_points() -> None:
     measured = results()
     measured["points"][3]["gpu"]["clock_mhz"]["mean"] = 1500.0
     said = message(report(measured=measured), "clock_changed")
-    assert said.startswith("The GPU ran at 2400 MHz without drafts, but at 1500 MHz with draft length 3, so")
+    assert said.startswith("The GPU ran at 2400 MHz without speculation, but at 1500 MHz with draft length 3, so")
 
 
 @pytest.mark.parametrize("part", ["gpu", "clock_mhz", "power_w", "temperature_c"])

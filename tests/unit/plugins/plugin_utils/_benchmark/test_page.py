@@ -99,7 +99,7 @@ def test_figures(wins: reports.Page) -> None:
     assert points[2].startswith(f"{point['tokens_per_second']['mean']:.1f} ")
     assert points[4].startswith(f"{point['acceptance_length']['mean']:.2f} ")
     assert points[6] == "15 of 15"
-    # The truth: 20 ms a pass without drafts, 23 ms with one.
+    # The truth: 20 ms a pass without speculation, 23 ms with one.
     (why,) = (cells for cells in row(wins, "1") if "%" in cells[4])
     assert why[5] == "1.15"
     assert why[6] == "1.32 to 1.69"
@@ -130,7 +130,7 @@ def test_what_was_measured(wins: reports.Page) -> None:
 
 def test_drafts_that_lose() -> None:
     made = reports.Page(page(reports.loses()))
-    assert "No: serve without drafts" in made.text
+    assert "No: serve without speculation" in made.text
     assert row(made, "off best")
     assert len(row(made, "off best")) == 2
 
@@ -264,7 +264,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install matplotlib" in parsed.text
     # The figures are there in words, and open.
     assert parsed.all("details") == [{"open": None}] * 5
-    assert "without drafts: 20.0 ms; draft length 1: 23.0 ms, +3.0 ms" in parsed.text
+    assert "without speculation: 20.0 ms; draft length 1: 23.0 ms, +3.0 ms" in parsed.text
 
 
 def test_two_reports() -> None:

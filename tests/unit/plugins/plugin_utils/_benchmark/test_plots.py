@@ -115,7 +115,7 @@ def test_in_words(plots: dict[str, drawing.Plot]) -> None:
     low, high = point["speedup"]["low"], point["speedup"]["high"]
     assert f"draft length 1: {point['speedup']['mean']:.2f} ({low:.2f} to {high:.2f})" in plots["speedup"].text
     assert "break-even at 1.15" in plots["acceptance"].text
-    assert "without drafts: 20.0 ms; draft length 1: 23.0 ms, +3.0 ms;" in plots["pass"].text
+    assert "without speculation: 20.0 ms; draft length 1: 23.0 ms, +3.0 ms;" in plots["pass"].text
     assert "0.31 s at 1019 tokens, 2.42 s at 8177 tokens" in plots["ttft"].text
 
 

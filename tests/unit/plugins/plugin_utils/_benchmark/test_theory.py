@@ -138,8 +138,8 @@ def test_above_the_bound_is_a_note() -> None:
     assert found is not None
     assert found["overhead_ms"] is None
     assert found["note"] == (
-        "The speed without drafts is 108 % of the bound, so one of the assumptions does not hold; most likely weights "
-        "are read in fewer bits than those of the checkpoint."
+        "The speed without speculation is 108 % of the bound, so one of the assumptions does not hold; most likely "
+        "weights are read in fewer bits than those of the checkpoint."
     )
 
 
@@ -155,7 +155,7 @@ def test_nothing_to_compare_with_the_bound() -> None:
     assert found is not None
     assert found["share_of_ceiling"] is None
     assert found["overhead_ms"] is None
-    assert "not measured without drafts" in str(found["note"])
+    assert "not measured without speculation" in str(found["note"])
 
 
 @pytest.mark.parametrize("roofline", [None, {}, {"target_gb": None}, LLAMA | {"target_gb": None}])

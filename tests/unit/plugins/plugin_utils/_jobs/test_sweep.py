@@ -204,12 +204,11 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
     assert length["prompt_tokens"] == pytest.approx(500, rel=0.1)
     assert length["ttft_s"] > 0
 
-    assert spark.titles() == [None, "without drafts", "draft length 3", None]
+    assert spark.titles() == [None, "without speculation", "draft length 3", None]
     texts = [message["progress"]["text"] for message in said if "progress" in message]
     assert any(text.startswith("draft length 3 (point 2 of 2): loading, 0 s; about ") for text in texts)
-    pattern = (
-        r"draft length 3 \(2 of 2\): prompt 4 of 4, \d+\.\d tokens/s so far, without drafts \d+\.\d; about \d+ s left"
-    )
+    figures = r"\d+\.\d tokens/s so far, without speculation \d+\.\d"
+    pattern = rf"draft length 3 \(2 of 2\): prompt 4 of 4, {figures}; about \d+ s left"
     assert any(re.match(pattern, text) for text in texts), texts
     percents = [message["progress"]["percent"] for message in said if "progress" in message]
     assert 50 < [percent for percent in percents if percent is not None][-1] <= 100
@@ -219,7 +218,7 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
 def test_sigterm_takes_the_lease_back(spark: Spark) -> None:
     # An answer takes hours.
     process = spark.start(point(0, pass_s=100), max_tokens=200, answer_timeout=3600)
-    until(lambda: spark.serves("without drafts"))
+    until(lambda: spark.serves("without speculation"))
     process.send_signal(signal.SIGTERM)
     output, _errors = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 1
@@ -237,7 +236,7 @@ def test_a_killed_sweep_lets_its_lease_run_out_and_the_next_goes_on(spark: Spark
     sweep.write_whole(left, {**json.loads(left.read_text()), **lease_until(1)})
     results = spark.run(point(0), point(1), lease_s=5)
     assert spark.titles()[-3:] == [None, "draft length 1", None]
-    assert spark.titles().count("without drafts") == 1
+    assert spark.titles().count("without speculation") == 1
     assert [found["error"] for found in results["points"]] == [None, None]
     assert any("interrupted benchmark" in text for text in spark.texts())
     assert spark.is_restored
@@ -272,8 +271,16 @@ def test_finished_points_are_kept(spark: Spark) -> None:
     broken.write_text('{"fingerprint": "print of 2", "err')
     before = (spark.results / "points" / "off.json").read_text()
     results = spark.run(point(0), changed, point(2))
-    assert spark.titles() == [None, "without drafts", "draft length 1", None, "draft length 1", "draft length 2", None]
-    assert "without drafts (point 1 of 3): measured before" in spark.texts()
+    assert spark.titles() == [
+        None,
+        "without speculation",
+        "draft length 1",
+        None,
+        "draft length 1",
+        "draft length 2",
+        None,
+    ]
+    assert "without speculation (point 1 of 3): measured before" in spark.texts()
     assert by_id(results)["1"]["fingerprint"] == "another"
     assert (spark.results / "points" / "off.json").read_text() == before
     restarts = len(spark.titles())
@@ -360,9 +367,9 @@ def test_longer_drafts_are_measured_only_while_they_gain(spark: Spark) -> None:
     ("earlier", "errors", "expected"),
     [
         ([50.0, 60.0], [], None),
-        ([50.0, 50.0], [], "draft length 1 was no faster than no drafts (1.00 times)"),
+        ([50.0, 50.0], [], "draft length 1 was no faster than no speculation (1.00 times)"),
         ([50.0, 60.0, 55.0], [1], None),
-        ([50.0, 60.0, 40.0], [1], "draft length 2 was no faster than no drafts (0.80 times)"),
+        ([50.0, 60.0, 40.0], [1], "draft length 2 was no faster than no speculation (0.80 times)"),
         ([50.0], [], "there are no figures of shorter drafts that it could be judged by"),
         ([50.0, 60.0], [0], "there are no figures of shorter drafts that it could be judged by"),
     ],
@@ -468,7 +475,7 @@ def test_a_server_may_come_up_slowly(spark: Spark) -> None:
     results = spark.run(point(0, load_s=1.2))
     assert results["points"][0]["error"] is None
     assert results["points"][0]["loading_s"] >= 1.2
-    assert any(text.startswith("without drafts (point 1 of 1): loading, ") for text in spark.texts())
+    assert any(text.startswith("without speculation (point 1 of 1): loading, ") for text in spark.texts())
 
 
 def test_a_server_that_does_not_come_up_has_its_last_words_told(spark: Spark) -> None:
@@ -496,7 +503,7 @@ def test_a_container_that_is_gone_without_a_word_ends_the_sweep(spark: Spark, mo
         spark.server.close()
         spark.server.engine = None
 
-    killer = spark.soon("without drafts", kill)
+    killer = spark.soon("without speculation", kill)
     with pytest.raises(sweep.NothingToRestore, match="Nothing listens at http"):
         spark.run(point(0, pass_s=0.1), max_tokens=50)
     killer.join()
@@ -526,7 +533,7 @@ def test_a_deployment_that_failed_is_not_measured(spark: Spark) -> None:
 
 def test_a_deployment_that_does_not_come_back_is_told_with_the_figures(spark: Spark) -> None:
     def fail() -> None:
-        until(lambda: spark.titles() == [None, "without drafts", None])
+        until(lambda: spark.titles() == [None, "without speculation", None])
         spark.entrypoint.stop("failed")
 
     spark.own.load_s = 0.3
@@ -551,7 +558,7 @@ def test_a_full_disk_ends_the_sweep_and_brings_the_deployment_back(spark: Spark)
 
 def test_a_lease_that_cannot_be_renewed_ends_the_sweep(spark: Spark) -> None:
     in_the_way = spark.deployment / "trial" / ".lease.json.new"
-    spoiler = spark.soon("without drafts", in_the_way.mkdir)
+    spoiler = spark.soon("without speculation", in_the_way.mkdir)
     with pytest.raises(sweep.SweepError, match=r"\.lease\.json\.new cannot be written"):
         spark.run(point(0, pass_s=0.05), max_tokens=100, lease_s=2)
     spoiler.join()
@@ -607,8 +614,8 @@ def test_a_trial_that_is_ended_from_outside_ends_the_sweep(spark: Spark, by: str
         else:
             sweep.write_whole(lease, {"id": "theirs", "title": "other", **lease_until(5)})
 
-    taker = spark.soon("without drafts", take)
-    with pytest.raises(sweep.NothingToRestore, match="The trial of without drafts was ended from outside"):
+    taker = spark.soon("without speculation", take)
+    with pytest.raises(sweep.NothingToRestore, match="The trial of without speculation was ended from outside"):
         spark.run(point(0, pass_s=0.05), max_tokens=100, lease_s=2)
     taker.join()
     # What belongs to somebody else stays.

@@ -32,7 +32,7 @@ GIVEN_HERE = "given in the inventory, a playbook or with -e"
 
 
 def choice(length: int) -> dict[str, t.Any]:
-    """What a benchmark keeps that has chosen a length; 0 is no drafts."""
+    """What a benchmark keeps that has chosen a length; 0 is no speculation."""
     verdict = {"kind": "use" if length else "off", "draft_length": length, "sentence": "Do it."}
     record = {"image": {"reference": IMAGE}, "models": {"a/target": {"commit": "one"}}}
     return choice_record({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
@@ -48,7 +48,7 @@ Served = tuple[str, str, int]
         (choice(3), {}, ("eagle3", "a/draft", 3), [f"draft length 3, {BY_BENCHMARK}"]),
         # Equal to the recipe's, and still the benchmark's.
         (choice(5), {}, ("eagle3", "a/draft", 5), [f"draft length 5, {BY_BENCHMARK}"]),
-        (choice(0), {}, ("none", "", 0), [f"no drafts, {BY_BENCHMARK}"]),
+        (choice(0), {}, ("none", "", 0), [f"no speculation, {BY_BENCHMARK}"]),
         # Equal to what the benchmark or the recipe say, and still somebody's own.
         (choice(3), {"draft_length": "3"}, ("eagle3", "a/draft", 3), [f"draft length 3, {GIVEN_HERE}"]),
         (choice(3), {"draft_length": 5}, ("eagle3", "a/draft", 5), [f"draft length 5, {GIVEN_HERE}"]),
@@ -61,7 +61,7 @@ Served = tuple[str, str, int]
             [f"method eagle3, {GIVEN_HERE}", f"draft length 3, {BY_BENCHMARK}"],
         ),
         # Without drafts there is nothing to say of their length.
-        (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no drafts, {GIVEN_HERE}"]),
+        (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no speculation, {GIVEN_HERE}"]),
         (None, {"method": ""}, ("", "a/draft", 5), [f"method of its own, {GIVEN_HERE}"]),
         (None, {"draft": "/srv/draft"}, ("eagle3", "/srv/draft", 5), [f"draft model /srv/draft, {GIVEN_HERE}"]),
         # Text from the command line is the same number.

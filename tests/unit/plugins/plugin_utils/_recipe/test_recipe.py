@@ -73,7 +73,7 @@ def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
     return build(request)
 
 
-@pytest.mark.parametrize("drafts", [True, False], ids=["with drafts", "without drafts"])
+@pytest.mark.parametrize("drafts", [True, False], ids=["with drafts", "without speculation"])
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
 def test_the_image_of_every_shipped_recipe_knows_its_options(path: Path, drafts: bool) -> None:
     recipe = load(path) if drafts else without_drafts(load(path))
@@ -283,7 +283,7 @@ def test_one_model_in_a_directory_and_one_from_the_hub() -> None:
 
 def test_without_drafts() -> None:
     alone = without_drafts({"name": "mine", **with_models(validate(recipe(options={"enable_autotuner": False})))})
-    assert (alone["name"], alone["title"]) == ("mine", "Two small models without drafts")
+    assert (alone["name"], alone["title"]) == ("mine", "Two small models without speculation")
     assert (alone["method"], alone["draft_model"], alone["draft_length"], alone["draft"]) == ("none", None, 0, "")
     assert [model["id"] for model in alone["repositories"]] == ["example/target"]
     assert alone["options"] == {"enable_autotuner": False}

@@ -43,7 +43,7 @@ def test_a_row_says_what_a_recipe_takes() -> None:
 @pytest.mark.parametrize(
     ("changes", "column", "expected"),
     [
-        ({}, "method", "no drafts"),
+        ({}, "method", "none"),
         ({"method": ""}, "method", "speculative_config"),
         ({}, "Sparks", "2"),
         ({"image": "example.com/image:1.2.0rc6@sha256:0123"}, "image", "1.2.0rc6"),
@@ -67,5 +67,5 @@ def test_what_is_too_wide_goes_on_below_itself() -> None:
     target = f"example/A-Model-With-{'-'.join(['A'] * 30)}-Long-Name"
     assert lines([recipe(target=target)]) == [
         f"mine  {target},",
-        "      no drafts; 1.3.0rc12, 2 Sparks",
+        "      none; 1.3.0rc12, 2 Sparks",
     ]

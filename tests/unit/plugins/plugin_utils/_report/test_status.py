@@ -149,7 +149,7 @@ def test_headings(state: str | None, words: str) -> None:
 def test_heading_without_a_record() -> None:
     assert heading("s", Status(state="loading", deployment="mine")) == "s is loading mine"
     assert heading("s", Status(state="ready")) == "s serves something that this collection did not deploy"
-    assert heading("s", Status(state="ready", deployment="m", method="none")) == "s serves m without drafts"
+    assert heading("s", Status(state="ready", deployment="m", method="none")) == "s serves m without speculation"
     raw = Status(state="ready", deployment="m", method="")
     assert heading("s", raw) == "s serves m with a speculative_config of its own"
 

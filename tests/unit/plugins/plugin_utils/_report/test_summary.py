@@ -79,7 +79,7 @@ def test_what_was_free_for_the_gpu_stands_before_what_is_left() -> None:
 
 def test_without_drafts_there_is_no_acceptance() -> None:
     text = render("spark-1", record(method="none", draft_length=0), LOCAL)
-    assert "spark-1 serves target without drafts" in text
+    assert "spark-1 serves target without speculation" in text
     assert "acceptance" not in text
 
 
@@ -144,9 +144,9 @@ def test_drafts_that_may_not_pay_are_named(length: float | None, words: str | No
 
 
 def test_what_was_measured_is_worth_more_than_what_is_computed() -> None:
-    chosen = {"date": "2026-11-22", "sentence": "Use draft length 2: it is 1.41 times as fast as without drafts."}
+    chosen = {"date": "2026-11-22", "sentence": "Use draft length 2: it is 1.41 times as fast as without speculation."}
     text = render("spark-1", record(benchmark=chosen, break_even={"best": 9.0, "worst": 9.0}), LOCAL)
-    assert "  By the benchmark of 2026-11-22: Use draft length 2: it is 1.41 times as fast as without drafts." in text
+    assert "  By the benchmark of 2026-11-22: Use draft length 2: it is 1.41 times as fast as" in text
     assert "break-even" not in text
 
 
@@ -332,7 +332,7 @@ def test_a_config_of_its_own_says_how_it_drafts_and_what_that_brought() -> None:
 
 
 def test_a_verdict_is_said_though_nothing_was_chosen_by_it() -> None:
-    verdict = {"date": "2026-11-22", "sentence": "Use draft length 5: it is 1.77 times as fast as without drafts."}
+    verdict = {"date": "2026-11-22", "sentence": "Use draft length 5: it is 1.77 times as fast as without speculation."}
     text = render("spark-1", record(verdict=verdict, break_even={"best": 2.0, "worst": 9.0}), LOCAL)
     assert "  By the benchmark of 2026-11-22: Use draft length 5: it is 1.77 times as fast" in text
     assert "may or may not" not in text
