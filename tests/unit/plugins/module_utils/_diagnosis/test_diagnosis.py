@@ -262,3 +262,10 @@ def test_a_command_that_fails_says_why() -> None:
     ]:
         with pytest.raises(OSError, match=reason):
             evidence.run(*command)
+
+
+def test_a_message_is_evidence_up_to_the_sentence_that_shows_the_cause() -> None:
+    text = "The image x rejects the engine options: max_batch: Extra inputs are not permitted. Correct the options."
+    judged = judge(**FAILED, failure=text)
+    assert judged.findings[0].id == "engine_option_unknown"
+    assert judged.findings[0].evidence == text.removesuffix(" Correct the options.")
