@@ -102,6 +102,16 @@ def written(expected: dict[str, t.Any], look: t.Callable[[dict[str, t.Any]], dic
         yield {key: first[key] if each == "<as on spark-1>" else each for key, each in look(host).items()}
 
 
+def script_text(text: str) -> str:
+    """Return a recorded text, or that of the file to which it refers."""
+    if not text.startswith("<as in ~"):
+        return text
+    path = text[len("<as in ") : -1]
+    files = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(stories.EXPECTED.iterdir())]
+    entries = (host["files"].get(path) for file in files for host in file.values())
+    return next(entry["text"] for entry in entries if isinstance(entry, dict) and not entry["text"].startswith("<"))
+
+
 @pytest.mark.parametrize("name", DEPLOYING)
 def test_what_was_asked_for_is_asked_for(name: str) -> None:
     expected = yaml.safe_load((stories.EXPECTED / name).read_text(encoding="utf-8"))
@@ -133,7 +143,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         assert record["container"] == once.ASKED
         scripts = expected[host]["files"].get(f"{normal.text(directory)}/generations/<hash>/serve.sh")
         if scripts:
-            assert serve_script(planned["script"]) == scripts["text"].rstrip()
+            assert serve_script(planned["script"]) == script_text(scripts["text"]).rstrip()
         # Only the head has one.
         assert bool(scripts) == (host == next(iter(expected)))
         own = {key: value for key, value in record["cluster"].items() if key != "ranks"}
