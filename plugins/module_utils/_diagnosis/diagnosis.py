@@ -42,7 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import TRIAL_FAILED
 
-COLUMN = 12
+COLUMN = 13
 LONGEST = 400
 MOST_CAUSES = 3
 SHOWN_LINES = 8

@@ -87,7 +87,7 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
         result.append("The memory of this Spark is unknown, so it is unknown whether this fits.")
     elif request.memory.free is None:
         result.append(
-            "What the running deployment holds, or what is available, is not known: the memory plan takes everything "
+            "The available memory, or that of the current deployment, is unknown: the memory plan counts everything "
             "but speculative_serve_reserve_gib as free."
         )
     if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):

@@ -72,29 +72,26 @@ def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], ke
     back = [name for name, one in planned.items() if one["move"][:1] == [str(DISABLED_MARKER)]]
     if bare:
         findings.append(
-            f"{join_words(bare)}: Docker does not start a container whose network card comes later, and does not "
-            f"try again, so the pair may stay away after a reboot. To have it started then, {INSTALL}."
+            f"{join_words(bare)}: Docker does not start a container whose NIC appears later, so the cluster may stay "
+            f"down after a reboot. To start it then, {INSTALL}."
         )
     if other:
         findings.append(
-            f"{join_words(other)}: what starts the container when the network card comes late is not this "
-            f"version's, or is switched off. To renew it, {INSTALL}."
+            f"{join_words(other)}: the NIC watcher is from another version, or disabled. To renew it, {INSTALL}."
         )
     if armed:
         findings.append(
-            f"{join_words(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
-            "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_nic_on=true "
-            f"(with -K) keeps the cards, for {NIC_COST}."
+            f"{join_words(armed)}: DGX OS turns the NIC off without a cable. So the reboot of one Spark may turn off "
+            "the NIC of the other one until that reboots as well. spark_network_keep_nic_on=true (with -K) keeps the "
+            f"NICs on, for {NIC_COST}."
         )
     if aside:
         findings.append(
-            f"{join_words(aside)}: the network card stays on from the next start on, for {NIC_COST}: reboot "
+            f"{join_words(aside)}: the NIC stays on from the next start, for {NIC_COST}: reboot "
             f"{'both' if len(hosts) == 2 else 'all'} with the cable in."
         )
     if back:
-        findings.append(
-            f"{join_words(back)}: DGX OS switches the network card off without a cable again, from the next start on."
-        )
+        findings.append(f"{join_words(back)}: DGX OS turns the NIC off without a cable again, from the next start.")
     return findings
 
 
@@ -105,8 +102,8 @@ def _has_starter(info: Info) -> bool:
 def nic_lines(planned: t.Mapping[str, Steps]) -> list[str]:
     """Return the steps for people."""
     said = {
-        "install": "what starts the container when the network card comes late: to be installed",
-        "remove": "what starts the container when the network card comes late: to be removed",
+        "install": "NIC watcher: to be installed",
+        "remove": "NIC watcher: to be removed",
         "move": "{0}: to be moved to {1}",
     }
     return [f"{name}: {said[key].format(*one[key])}" for name, one in planned.items() for key in said if one[key]]

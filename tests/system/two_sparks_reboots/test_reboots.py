@@ -108,7 +108,7 @@ def test_the_first_run_watches_for_the_card_and_tells_what_may_take_it_away(
             "enabled",
             "active",
         ]
-    assert "DGX OS is set to switch the network card off without a cable" in said(deployed)
+    assert "DGX OS turns the NIC off without a cable" in said(deployed)
     again = playbook.succeed("two_sparks", "-e", "ansible_become_password=")
     assert again.changed == []
 

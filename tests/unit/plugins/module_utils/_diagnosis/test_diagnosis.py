@@ -174,10 +174,10 @@ def test_lines_are_short_and_say_what_could_not_be_read() -> None:
     printed = fit_lines(judged.lines)
     assert max(map(len, printed)) <= 100
     # Each text stays in its column.
-    assert all(line[:2] == "  " and (line[2] != " " or line[:14].isspace()) for line in printed[1:])
+    assert all(line[:2] == "  " and (line[2] != " " or line[:15].isspace()) for line in printed[1:])
     assert len(judged.lines) < 25
-    assert any("not checked kernel log (dmesg: read" in line for line in judged.lines)
-    assert f"  more        {diagnosis.PAGE}#memory_cuda" in judged.lines
+    assert any("not checked  kernel log (dmesg: read" in line for line in judged.lines)
+    assert f"  more         {diagnosis.PAGE}#memory_cuda" in judged.lines
 
 
 def test_what_is_unknown_has_no_entry_on_the_page() -> None:

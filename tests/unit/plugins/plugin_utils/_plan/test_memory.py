@@ -176,7 +176,7 @@ def test_without_knowing_what_is_free_the_total_counts(unknown: str) -> None:
     result = planned(EAGLE, memory=memory(**{unknown: None}))
     assert result["room"] == ROOM
     assert result["verdict"] == "fits"
-    assert any("is not known" in warning for warning in result["warnings"])
+    assert any("is unknown: the memory plan counts" in warning for warning in result["warnings"])
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"total": None, "available": None, "slot": None, "usage": None}])

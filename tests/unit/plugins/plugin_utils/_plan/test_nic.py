@@ -73,8 +73,8 @@ def test_it_is_removed_when_nobody_wants_it(starter: Info) -> None:
 @pytest.mark.parametrize(
     ("starter", "said"),
     [
-        (None, "spark-1 and spark-2: Docker does not start a container whose network card comes later"),
-        ({**THERE, "enabled": False}, "is not this version's, or is switched off. To renew it, run again with -K"),
+        (None, "spark-1 and spark-2: Docker does not start a container whose NIC appears later"),
+        ({**THERE, "enabled": False}, "is from another version, or disabled. To renew it, run again with -K"),
     ],
 )
 def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, said: str) -> None:
@@ -88,9 +88,9 @@ def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, s
     ("keep", "hotplug", "move", "said"),
     [
         ("auto", {"armed": False}, [], ""),
-        ("auto", {"armed": True}, [], "rebooting one Spark may take the other one's card away"),
+        ("auto", {"armed": True}, [], "may turn off the NIC of the other one"),
         (False, {"armed": True}, [], ""),
-        (True, {"armed": True}, [MARKER, DISABLED_MARKER], "stays on from the next start on, for 18 to 20 W a Spark"),
+        (True, {"armed": True}, [MARKER, DISABLED_MARKER], "stays on from the next start, for 18 to 20 W a Spark"),
         (True, {"armed": False, "disabled_marker": [DISABLED_MARKER, MARKER]}, [], ""),
         # The package was installed anew.
         (
@@ -104,7 +104,7 @@ def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, s
             False,
             {"armed": False, "disabled_marker": [DISABLED_MARKER, MARKER]},
             [DISABLED_MARKER, MARKER],
-            "off without a cable again, from the next start on",
+            "off without a cable again, from the next start",
         ),
         (False, {"armed": False, "disabled_marker": []}, [], ""),
     ],
