@@ -225,7 +225,7 @@ def test_a_port_at_no_address_is_refused(docker: DockerServer, tmp_path: Path) -
 
 def test_a_pair_has_to_be_described() -> None:
     result = modules.run(spark_info, {"gather": ["cluster"]})
-    assert result["msg"].startswith("To gather 'cluster', the option cluster ")
+    assert result["msg"].startswith("gather has cluster, but the option cluster is missing.")
 
 
 @pytest.mark.usefixtures("docker")
