@@ -87,7 +87,7 @@ def test_a_method_that_cannot_be_used(tmp_path: Path, before: str, after: str, s
     ("more", "said"),
     [
         ("methods: eagle3", "- mine-1.methods is not known; did you mean 'method'?"),
-        ("method: eagle", "- mine-1.method is 'eagle', but must be one of eagle3, draft_target, none, Eagle, "),
+        ("method: eagle", "- mine-1.method is 'eagle', but must be one of eagle3, "),
         ("first: 1.3", "- mine-1.first must be a string, not 1.3"),
         ("first: 1.3.x", "- mine-1.first is '1.3.x', but must be a release such as 1.3.0rc12"),
         ("last: 1.3.0rc1", "- mine-1.first is missing, and last is given: say from which release on"),
