@@ -878,8 +878,8 @@ def test_each_row_is_found(row: str, evidence: Evidence) -> None:
 def test_every_row_is_provoked() -> None:
     shown = {row for _text, row in CAUSES + WRAPPERS + REMARKS} | {row for row, _evidence in PROVOKED}
     known = {row.id for row in CATALOGUE}
-    assert not known - shown, "add a line of the log to CAUSES, or facts to PROVOKED"
-    assert not shown - known, "the catalogue has no such row"
+    assert sorted(known - shown) == [], "each needs a line of the log in CAUSES, or facts in PROVOKED"
+    assert sorted(shown - known) == [], "the catalogue has no such row"
 
 
 def test_ids_are_unique() -> None:
