@@ -31,7 +31,7 @@ PROGRAM = """
 import json, pathlib, sys, time
 gate = pathlib.Path(sys.argv[1])
 with open(str(gate) + ".starts", "a") as f: f.write("x")
-for percent in range(10, 10000, 10):
+for percent in range(10, 100000, 10):
     print(json.dumps({"progress": {"percent": percent, "text": "%d %%" % percent}}), flush=True)
     if gate.exists():
         break
