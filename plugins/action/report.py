@@ -145,7 +145,7 @@ class ActionModule(ActionBase):
     ) -> tuple[list[str], str | None]:
         """Return the summary of a recorded deployment, whole and in short.
 
-        Eempty for a worker, which its head reports.
+        Empty for a worker, which its head reports.
         """
         if is_worker(record):
             return [], None

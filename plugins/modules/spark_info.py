@@ -107,7 +107,7 @@ PORT = {
     "input": {"type": "str", "required": True},
     "use": {"type": "str", "choices": ["container", "copies"], "required": True},
 }
-PAIR = {
+CLUSTER = {
     "container": {"type": "str", "required": True},
     "image": {"type": "str", "required": True},
     "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT},
@@ -179,31 +179,31 @@ def main() -> None:
             "deployment": {"type": "str"},
             "any_format": {"type": "bool", "default": False},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
-            "cluster": {"type": "dict", "options": PAIR},
+            "cluster": {"type": "dict", "options": CLUSTER},
             # For the action, which reports the difference.
             "memory_before": {"type": "dict"},
         },
         supports_check_mode=True,
     )
-    args = set(module.params["gather"])
-    if "cluster" in args and module.params["cluster"] is None:
+    subsets = set(module.params["gather"])
+    if "cluster" in subsets and module.params["cluster"] is None:
         module.fail_json(msg="gather has cluster, but the option cluster is missing. Set it, too.")
     try:
         docker = DockerInspector(module.params["docker"], Machine())
     except ValueError as error:
         module.fail_json(msg=str(error))
-    result: dict[str, t.Any] = {"ansible_facts": login()} if "login" in args else {}
-    for subset in sorted(args - {"login"}):
+    result: dict[str, t.Any] = {"ansible_facts": login()} if "login" in subsets else {}
+    for subset in sorted(subsets - {"login"}):
         try:
             result[subset] = look(subset, module.params, docker, result)
         except (EngineError, machine.LookError) as error:
-            if len(args) == 1 or (subset == "docker" and "records" in args):
+            if len(subsets) == 1 or (subset == "docker" and "records" in subsets):
                 module.fail_json(msg=str(error))
             result[subset] = {}
         except FormatError as error:
             module.fail_json(msg=str(error))
         # A dry run has not let the user in yet.
-        if subset == "docker" and "records" in args and not module.check_mode and (why := unseen(result["docker"])):
+        if subset == "docker" and "records" in subsets and not module.check_mode and (why := unseen(result["docker"])):
             module.fail_json(msg=why)
     module.exit_json(changed=False, **result)
 

@@ -530,7 +530,16 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "Run the deployment's playbook again, which writes it. If you chose another image, check that it contains"
         " python3.",
         TRT_LLM,
-        substrings=("OCI runtime create failed", 'exec: "python3"', "can't open file '/deployment/entrypoint.py'"),
+        substrings=('exec: "python3"', "can't open file '/deployment/entrypoint.py'"),
+        explains=("container_not_created",),
+    ),
+    KnownProblem(
+        "container_not_created",
+        DOCKER,
+        "Docker's runtime could not create the container",
+        "Run the command again. If it fails again, run 'sudo systemctl restart docker'.",
+        TRT_LLM,
+        substrings=("OCI runtime create failed",),
     ),
     KnownProblem(
         "image_architecture",

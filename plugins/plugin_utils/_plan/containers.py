@@ -335,7 +335,7 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """By host: what runs there and when, what its script has to know, and what its record keeps.
 
-    `kept` is whether the container matches the spec, and keeps the programs of its deployment.
+    `unchanged` is whether the container matches the spec, and keeps the programs of its deployment.
     """
     nodes = read(brought)
     wanted = [container(nodes, rank) for rank in range(len(nodes))]

@@ -16,8 +16,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.publ
 def rules(network: str, published_ports: t.Sequence[str], previous_ports: t.Sequence[str]) -> list[dict[str, t.Any]]:
     """List chain, port (None for each) and state of every rule: first those that are to be there, then those to remove.
 
-    Ports are in Docker's spelling. In the host's network nothing is published, whatever the ports say; former is what
-    earlier containers may have published. ValueError for a port that Docker would not take.
+    Ports are in Docker's spelling. In the host's network nothing is published, whatever the ports say. Earlier
+    containers may have published `previous_ports`. ValueError for a port that Docker would not take.
     """
     needed = _of(published_ports if network == "bridge" else [])
     stale = [rule for rule in _of(previous_ports) if rule not in needed]

@@ -23,8 +23,6 @@ ByHost = t.Mapping[str, t.Any]
 # Maximum tokens of the probe, and of a liveness probe.
 ANSWER_TOKENS = 1024
 LIVENESS_TOKENS = 16
-# Seconds that start.yml waits until the head can log in to a worker.
-PATIENCE_S = 60
 
 
 def _is_loopback(address: str) -> bool:
@@ -175,10 +173,11 @@ def start_conditions(
     missing: t.Collection[str],
     all_labels: ByHost,
 ) -> dict[str, t.Any]:
-    """Return the conditions of a start; empty means none.
+    """Return the conditions of a start.
 
-    The head waits in its server, a worker waits for its head at `ssh_address`. `refusal` is for a head whose
-    worker is missing from the run. The labels of all Sparks tell whether they have one deployment.
+    `has_api` is true on the head. A worker waits for its head at `ssh_address`, which is empty on the head. `problem`
+    fails before the container runs, `missing_workers` after it; both are empty without one. The labels of all Sparks
+    show whether they have one deployment.
     """
     cluster = (record or {}).get("cluster") or {}
     rails = cluster.get("rails") or []
@@ -189,11 +188,10 @@ def start_conditions(
     return {
         "has_api": has_api,
         "ssh_address": rails[0]["address"] if rails and not has_api else "",
-        "worker_timeout": PATIENCE_S,
         "problem": _missing_addresses(name, [rail for rail in rails if rail["address"] not in addresses])
         or _mixed_deployments(name, others),
-        "refusal": f"{name}: the container runs and waits, because {join_words(lost)} could not be started (see the "
-        f"error above). It serves as soon as {'that runs' if len(lost) == 1 else 'they run'}."
+        "missing_workers": f"{name}: the container runs and waits, because {join_words(lost)} could not be started "
+        f"(see the error above). It serves as soon as {'that runs' if len(lost) == 1 else 'they run'}."
         if has_api and lost
         else "",
     }

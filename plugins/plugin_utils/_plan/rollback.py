@@ -4,7 +4,10 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Check whether the previous deployment can be restored from its record. Several Sparks roll back together, or none."""
+"""Check whether the previous deployment can be restored from its record. Several Sparks roll back together, or none.
+
+Each check returns why it cannot, or an empty text.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Records = t.Mapping[str, t.Any]
 COMPARED_LABELS = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))
 
 
-def _kept(records: Records, state_directory: str) -> str:
+def _no_record(records: Records, state_directory: str) -> str:
     if records["previous"] is not None:
         return ""
     if records["previous_damaged"]:
@@ -33,8 +36,7 @@ def _kept(records: Records, state_directory: str) -> str:
     )
 
 
-def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
-    """Of the Sparks that the deployment had, just those are in the run."""
+def _other_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
     before = nodes_of(previous.get("cluster") or {})
     if sorted(before or [host]) == sorted(hosts):
         return ""
@@ -48,24 +50,24 @@ def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.A
 def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """Return the deployments that containers with these labels are of, in words; empty if it is one."""
     # The beginning of a digest is enough.
-    names = dict.fromkeys(
+    found = dict.fromkeys(
         " ".join(str(label[key])[:length] for key, length in COMPARED_LABELS if key in label) for label in labels
     )
-    return " and ".join(names) if len(names) > 1 else ""
+    return " and ".join(found) if len(found) > 1 else ""
 
 
-def _check_same(nodes: t.Sequence[Records]) -> str:
-    """Return a run that was cut off between two Sparks may have left them with different ones."""
-    names = describe_mixed([node["previous"]["container"]["labels"] for node in nodes if node.get("previous")])
-    if not names:
+def _different_deployments(nodes: t.Sequence[Records]) -> str:
+    # An interrupted run may have left the Sparks with different ones.
+    different = describe_mixed([node["previous"]["container"]["labels"] for node in nodes if node.get("previous")])
+    if not different:
         return ""
     return (
-        f"the Sparks have different previous deployments ({names}), probably because an earlier run was interrupted. "
-        "Nothing was changed. Run serve.yml with the recipe that you want."
+        f"the Sparks have different previous deployments ({different}), probably because an earlier run was "
+        "interrupted. Nothing was changed. Run serve.yml with the recipe that you want."
     )
 
 
-def _check_files(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: bool) -> str:
+def _missing_files(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: bool) -> str:
     gone = [*([] if has_image else [previous["image"]["reference"]]), *lacks]
     if not gone:
         return ""
@@ -76,7 +78,7 @@ def _check_files(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_im
     )
 
 
-def _free(previous: t.Mapping[str, t.Any], taken: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def _port_in_use(previous: t.Mapping[str, t.Any], taken: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     if not taken:
         return ""
     use = taken[0]
@@ -102,10 +104,10 @@ def refusal(
     records = nodes[host]
     previous = records["previous"]
     return (
-        _kept(records, state_directory)
-        or _check_hosts(host, list(nodes), previous)
-        or _check_same(list(nodes.values()))
+        _no_record(records, state_directory)
+        or _other_hosts(host, list(nodes), previous)
+        or _different_deployments(list(nodes.values()))
         or unreachable_reason(previous, docker["addresses"])
-        or _check_files(previous, records["previous_lacks"], docker.get("image") is not None)
-        or _free(previous, docker.get("ports_in_use") or [])
+        or _missing_files(previous, records["previous_lacks"], docker.get("image") is not None)
+        or _port_in_use(previous, docker.get("ports_in_use") or [])
     )

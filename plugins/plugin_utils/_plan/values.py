@@ -99,7 +99,8 @@ def sources(recipe: Mapping, inputs: Mapping, choice: Mapping) -> dict[str, tupl
             result[name] = ("benchmark", choice[name], chosen)
     for name, value in ((name, inputs[name]) for name in FIELD_LABELS if name in inputs):
         # The input of any other value defaults to the recipe's.
-        if value is not None if name in BENCHMARK_FIELDS else str(value) != str(recipe.get(name)):
+        is_set = value is not None if name in BENCHMARK_FIELDS else str(value) != str(recipe.get(name))
+        if is_set:
             result[name] = ("given", value, f"given {value_location(value)}")
     return result
 

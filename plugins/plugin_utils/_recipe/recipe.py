@@ -432,14 +432,21 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
     known = shipped(directory)
     if recipe in known:
         return known[recipe]
+    is_directory = False
     # A path may also be too long, have an invalid byte, or name the home of an unknown user.
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         path = (working_directory / Path(recipe).expanduser()).resolve()
         if recipe and path.is_file():
             return path
+        is_directory = path.is_dir()
     if len(recipe) > 200:
         recipe = f"{recipe[:197]}..."
-    problem = f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}" if recipe else "No recipe was given."
+    if not recipe:
+        problem = "No recipe was given."
+    elif is_directory:
+        problem = f"'{recipe}' is a directory."
+    else:
+        problem = f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}"
     remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
     raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
 

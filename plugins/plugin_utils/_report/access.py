@@ -87,7 +87,7 @@ NO_PROXY = Endpoint()
 
 
 def endpoint_of(said: t.Mapping[str, t.Any] | None) -> Endpoint:
-    """Return the same from what was written down; nothing where that is not there."""
+    """Return the endpoint of endpoint.json; NO_PROXY if it is empty."""
     return Endpoint(**{field.name: said[field.name] for field in dataclasses.fields(Endpoint)}) if said else NO_PROXY
 
 

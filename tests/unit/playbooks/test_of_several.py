@@ -53,7 +53,10 @@ def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, clust
     start = {"labels": labels, "record": {"cluster": {**cluster, "rails": []}}, "addresses": []}
     query = {"node_plan": {"start": {**start, "all_labels": {}}}}
     look = {"dgx_spark.speculative.deployment_plan": query, "register": "found"}
-    refuse = {"ansible.builtin.fail": {"msg": "{{ found.refusal }}"}, "when": "found.refusal | length > 0"}
+    refuse = {
+        "ansible.builtin.fail": {"msg": "{{ found.missing_workers }}"},
+        "when": "found.missing_workers | length > 0",
+    }
     ended = {"ansible.builtin.fail": {"msg": "It does not start."}, "when": "inventory_hostname == 'spark-3'"}
     done = play(tmp_path, [ended, look, refuse])
     told = " ".join(done.stdout.split())

@@ -205,12 +205,12 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
     place = str(tmp_path / "dgx-spark-speculative")
     here = {"speculative_serve_state_directory": place}
     played = play(
-        ["run_previous"], "--check", __speculative_serve_failure={"fallback": recorded("127.0.0.1", place)}, **here
+        ["run_fallback"], "--check", __speculative_serve_failure={"fallback": recorded("127.0.0.1", place)}, **here
     )
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
     played = play(
-        ["run_previous"], "--check", __speculative_serve_failure={"fallback": recorded("192.168.100.10", place)}, **here
+        ["run_fallback"], "--check", __speculative_serve_failure={"fallback": recorded("192.168.100.10", place)}, **here
     )
     assert (played.code != 0, played.containers) == (True, [])
     assert "192.168.100.10 on enp1s0f1np1" in played.message

@@ -242,6 +242,12 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("port_taken", message("Bind for 127.0.0.1:8000 failed: port is already allocated")),
     ("mount_missing", message('invalid mount config for type "bind": bind source path does not exist: /x')),
     ("entrypoint_broken", broken(slot=slot("created", Error='exec: "python3": executable file not found in $PATH'))),
+    (
+        "container_not_created",
+        broken(
+            slot=slot("created", Error="OCI runtime create failed: runc create failed: read init-p: connection reset")
+        ),
+    ),
     ("image_architecture", job("pull", error="The image x is not offered for this machine's architecture (y).")),
     ("image_architecture", broken(docker_log="exec /opt/nvidia/entrypoint.sh: exec format error\n")),
     ("serve_script_stale", broken(state=ended(None, reason="serve.sh cannot be read (no such file)"))),

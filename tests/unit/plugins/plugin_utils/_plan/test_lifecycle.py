@@ -198,7 +198,7 @@ RANK = "dgx_spark.speculative.rank"
 
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
-    nothing = {"has_api": True, "ssh_address": "", "worker_timeout": 60, "problem": "", "refusal": ""}
+    nothing = {"has_api": True, "ssh_address": "", "problem": "", "missing_workers": ""}
     assert lifecycle.start_conditions("a", {}, None, [], ["b"], {}) == nothing
     assert lifecycle.start_conditions("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 
@@ -228,7 +228,7 @@ def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
 
 def test_a_worker_waits_for_its_head() -> None:
     found = lifecycle.start_conditions("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"], {})
-    assert (found["has_api"], found["ssh_address"], found["refusal"]) == (False, "192.168.100.10", "")
+    assert (found["has_api"], found["ssh_address"], found["missing_workers"]) == (False, "192.168.100.10", "")
 
 
 def test_addresses_that_are_gone_are_said() -> None:
@@ -263,10 +263,10 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     ],
 )
 def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
-    refusal = lifecycle.start_conditions("a", {RANK: "0"}, {"cluster": pair}, ["192.168.100.10"], missing, {})[
-        "refusal"
+    text = lifecycle.start_conditions("a", {RANK: "0"}, {"cluster": pair}, ["192.168.100.10"], missing, {})[
+        "missing_workers"
     ]
-    assert refusal == (
+    assert text == (
         f"a: the container runs and waits, because {lost} could not be started (see the error above). It serves as "
         f"soon as {'they run' if ' ' in lost else 'that runs'}."
         if lost

@@ -412,6 +412,7 @@ def test_a_recipe_is_found_by_name_and_by_path(tmp_path: Path) -> None:
         ("quite else", "There is no recipe 'quite else'. Say which with -e recipe="),
         ("", "No recipe was given. Say which with -e recipe="),
         ("~nobody-of-that-name/mine.yml", "There is no recipe '~nobody-of-that-name/mine.yml'. Say which"),
+        ("/etc", "'/etc' is a directory. Say which"),
         ("a\0b", "There is no recipe 'a\0b'. Say which"),
         ("x" * 5000, f"There is no recipe '{'x' * 197}...'. Say which"),
     ],
