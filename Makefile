@@ -51,9 +51,9 @@ demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 	@tools/environment.sh demo
 	@tools/twin.sh up
 	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/single_eagle3.yml
-	@echo "The simulated Spark goes on serving. Have a look: tools/twin.sh shell, or any playbook, such as"
+	@echo "The simulated Spark still serves. Log in with tools/twin.sh shell, or run a playbook, for example"
 	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
-	@echo "Away with it: make demo-down"
+	@echo "Remove it: make demo-down"
 
 .PHONY: demo-two-sparks
 demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable

@@ -23,6 +23,8 @@ ByHost = t.Mapping[str, t.Any]
 # Maximum tokens of the probe, and of a liveness probe.
 ANSWER_TOKENS = 1024
 LIVENESS_TOKENS = 16
+# Seconds that start.yml waits until the head can log in to a worker.
+PATIENCE_S = 60
 
 
 def _is_loopback(address: str) -> bool:
@@ -175,9 +177,9 @@ def start_conditions(
 ) -> dict[str, t.Any]:
     """Return the conditions of a start.
 
-    `has_api` is true on the head. A worker waits for its head at `ssh_address`, which is empty on the head. `problem`
-    fails before the container runs, `missing_workers` after it; both are empty without one. The labels of all Sparks
-    show whether they have one deployment.
+    `has_api` is true on the head. A worker waits `worker_timeout` seconds for its head at `ssh_address`, which is empty
+    on the head. `problem` fails before the container runs, `missing_workers` after it; both are empty without one. The
+    labels of all Sparks show whether they have one deployment.
     """
     cluster = (record or {}).get("cluster") or {}
     rails = cluster.get("rails") or []
@@ -188,6 +190,7 @@ def start_conditions(
     return {
         "has_api": has_api,
         "ssh_address": rails[0]["address"] if rails and not has_api else "",
+        "worker_timeout": PATIENCE_S,
         "problem": _missing_addresses(name, [rail for rail in rails if rail["address"] not in addresses])
         or _mixed_deployments(name, others),
         "missing_workers": f"{name}: the container runs and waits, because {join_words(lost)} could not be started "

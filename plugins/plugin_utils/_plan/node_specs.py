@@ -103,12 +103,11 @@ def node_plan(host: str, nodes: t.Mapping[str, Mapping], recipe: Mapping, render
         vars(whole), container["start_order"], own["node"]["slot"], own["record"], own["is_verified"]
     )
     state_directory = str(PurePosixPath(own["node"]["directory"]).parent)
+    is_verified = run["verified_before"]
+    reservations = [] if is_verified else deployment.reserved_space(vars(whole), own["record"], state_directory)
     return {
         **container,
         **deployment.mounted_generation(whole.container, whole.files),
         "deployment": dict(vars(whole)),
-        "run_plan": run,
-        "reservations": []
-        if run["verified_before"]
-        else deployment.reserved_space(vars(whole), own["record"], state_directory),
+        "run_plan": {**run, "reservations": reservations},
     }

@@ -126,8 +126,10 @@ def record(
         return run.refusal_result(refusal)
     result = deployment or {}
     return {
-        **plans.run_plan(result, None, docker["slot"], records["latest"], records["present"] is not None),
-        "reservations": plans.reserved_space(result, records["present"], rollback_in) if rollback_in else [],
+        "run_plan": {
+            **plans.run_plan(result, None, docker["slot"], records["latest"], records["present"] is not None),
+            "reservations": plans.reserved_space(result, records["present"], rollback_in) if rollback_in else [],
+        },
         **run.refusal_result(plans.unreachable_reason(result, docker["addresses"])),
     }
 

@@ -32,9 +32,10 @@ def test_newer_versions_are_shown_and_nothing_is_changed(spark: Spark) -> None:
 
 
 def test_they_are_deployed_and_rolled_back(spark: Spark) -> None:
-    outcome = playbook.succeed("update", variables={"apply": True})
+    outcome = playbook.succeed("update", variables={"apply": True, "speculative_serve_expose": "docker"})
     assert image(spark, f"{RECIPE}/record.json") == NEW
     assert image(spark, "previous.json") == OLD
     assert "previous=true" in outcome.output
+    assert "(containers on the Spark, with a key)" in outcome.output
     playbook.succeed("serve", variables={"previous": True})
     assert image(spark, f"{RECIPE}/record.json") == OLD

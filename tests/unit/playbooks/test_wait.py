@@ -28,7 +28,7 @@ def test_whether_the_server_is_started_again_is_said(tmp_path: Path, state: str,
             "docker": {"slot": {"labels": {"dgx_spark.speculative.url": URL}}},
             "records": {"slot_directory": str(tmp_path)},
         },
-        "__speculative_serve_start": {"has_api": True, "ssh_address": "", "missing_workers": ""},
+        "__speculative_serve_start": {"has_api": True, "ssh_address": "", "missing_workers": "", "worker_timeout": 0},
     }
     include = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "wait"}
     play = {"name": "Play", "hosts": "all", "gather_facts": False, "vars": known}

@@ -244,9 +244,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("entrypoint_broken", broken(slot=slot("created", Error='exec: "python3": executable file not found in $PATH'))),
     (
         "container_not_created",
-        broken(
-            slot=slot("created", Error="OCI runtime create failed: runc create failed: read init-p: connection reset")
-        ),
+        broken(slot=slot("created", Error="OCI runtime create failed: read init-p: connection reset by peer: unknown")),
     ),
     ("image_architecture", job("pull", error="The image x is not offered for this machine's architecture (y).")),
     ("image_architecture", broken(docker_log="exec /opt/nvidia/entrypoint.sh: exec format error\n")),

@@ -198,7 +198,7 @@ RANK = "dgx_spark.speculative.rank"
 
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
-    nothing = {"has_api": True, "ssh_address": "", "problem": "", "missing_workers": ""}
+    nothing = {"has_api": True, "ssh_address": "", "worker_timeout": 60, "problem": "", "missing_workers": ""}
     assert lifecycle.start_conditions("a", {}, None, [], ["b"], {}) == nothing
     assert lifecycle.start_conditions("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 

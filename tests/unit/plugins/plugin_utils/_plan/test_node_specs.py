@@ -167,7 +167,7 @@ def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None
         return node_specs.node_plan("spark-1", {"spark-1": brought}, {"title": "Mine"}, render)
 
     new = plan(None)
-    (place,) = new["reservations"]
+    (place,) = new["run_plan"]["reservations"]
     assert [file["name"].rpartition("/")[2] for file in place["files"]] == ["previous.json", "record.json"]
     known = {**new["deployment"], "container": new["container"]}
-    assert plan(known)["reservations"] == []
+    assert plan(known)["run_plan"]["reservations"] == []
