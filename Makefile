@@ -62,7 +62,7 @@ demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simu
 	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/two_sparks.yml
 	@echo "The simulated Sparks go on serving. Have a look: tools/twin.sh shell 2, or any playbook, such as"
 	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
-	@echo "Away with them: make demo-down"
+	@echo "Remove them: make demo-down"
 
 GONE = The simulated Sparks are gone. Their images stay in Docker for the next time; make clean removes those, too.
 
