@@ -54,9 +54,12 @@ POSITION = re.compile(
     r"|\bdelegate_to: *(?!localhost)\S"
 )
 
-# Names of engines, and of the launcher of one. Each engine may have a package and a role of its own.
+# Names of engines, and of the launcher of one. An engine has a package, a role and plugins of its own.
 ENGINE = re.compile(r"trt_?llm|tensor_?rt|trt-llm|\bmpirun|\bprterun|open.?mpi|\bompi_|vllm", re.IGNORECASE)
-ENGINE_OWN = re.compile(r"^plugins/plugin_utils/_trtllm/|^roles/trtllm_container/")
+ENGINE_OWN = re.compile(
+    r"^plugins/plugin_utils/_engines/(?:registry\.py|tensorrt_llm/)|^plugins/(?:action|modules)/trtllm_config\.py"
+    r"|^roles/trtllm_container/"
+)
 
 Graph = dict[str, set[str]]
 

@@ -18,11 +18,12 @@ import sys
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import SPELLINGS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
 from tools import examples, first_inputs, recovery
 from tools.role_inputs import SPECIFICATIONS, inputs
@@ -67,7 +68,7 @@ def methods() -> str:
             row.words,
             row.description,
             needs[row.draft_model],
-            listed(dict.fromkeys(filter(None, row.decoding_type.values()))),
+            listed(dict.fromkeys(filter(None, SPELLINGS[name].decoding_type.values()))),
         )
         for name, row in METHODS.items()
     ]
@@ -78,7 +79,7 @@ def families() -> str:
     """Return the table of the families: releases, and spelling of the engine options."""
     rows = []
     for number, family in enumerate(FAMILIES):
-        types = [spelling for row in METHODS.values() if (spelling := row.spelling(family))]
+        types = [kind for spelling in SPELLINGS.values() if (kind := spelling.in_family(family))]
         releases = ", ".join([in_words(number), *(f"`{tag}` (a moving tag)" for tag in family["tags"])])
         rows.append(
             (family["name"], releases, " and ".join(family["known"]), listed([*types, family["draft_model_key"]]))

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
     WARNING,
     KnownProblem,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
     KNOWN_ISSUES,
     KnownIssue,
     Values,

@@ -8,12 +8,28 @@ import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
-    ARGUMENTS,
-    answer,
-    build,
-    requested,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, Request, answer
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+
+ENGINE = ENGINES["tensorrt_llm"]
+# The choices come from the engine's data.
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "release": {"type": "str", "required": True},
+    "family": {"type": "str", "choices": [AUTO, *ENGINE.families], "default": AUTO},
+    "method": {"type": "str", "choices": [*ENGINE.methods, NONE]},
+    "draft_model": {"type": "str"},
+    "max_draft_len": {"type": "int"},
+    "target_model": {"type": "str"},
+    "revision": {"type": "str"},
+    "options": {"type": "dict", "default": {}},
+    "world_size": {"type": "int", "default": 1},
+}
+
+
+def requested(arguments: t.Mapping[str, t.Any]) -> Request:
+    """Return the request in validated arguments."""
+    return Request(**{"drafted" if name == "max_draft_len" else name: arguments[name] for name in ARGUMENTS})
 
 
 class ActionModule(ActionBase):
@@ -27,6 +43,4 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         # YAML writes no value that carries Ansible's tags.
         plain: dict[str, t.Any] = json.loads(json.dumps(arguments, default=str))
-        built = build(requested(plain))
-        result = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
-        return {**result, "failed": True} if built.errors else result
+        return answer(ENGINE, ENGINE.build(requested(plain)))

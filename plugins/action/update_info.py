@@ -10,6 +10,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
@@ -24,7 +25,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.upda
     nothing,
     report,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 
 def recipe_of(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str, t.Any]]:
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"{host}: {error}") from None
         arguments |= {
             "image": record["image"]["reference"],
-            "families": RANGES,
+            "families": engine_of(record).ranges,
             "models": deployed_models(record, recipe),
         }
         answer = dict(self._execute_module(module_args=arguments, task_vars=task_vars))

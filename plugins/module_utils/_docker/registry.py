@@ -81,9 +81,7 @@ def parse_reference(text: str) -> Reference:
         host, rest = f"registry-1.{DOCKER_HUB}", rest if "/" in rest else f"library/{rest}"
     match = REFERENCE.fullmatch(rest)
     if not match:
-        raise RegistryError(
-            f"{text!r} is not the name of an image; it should look like nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12."
-        )
+        raise RegistryError(f"{text!r} is not the name of an image; it should look like nvcr.io/nvidia/name:tag.")
     tag, digest = match["tag"] or "", match["digest"] or ""
     return Reference(host, match["repository"], tag if tag or digest else "latest", digest)
 

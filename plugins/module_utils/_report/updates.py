@@ -59,6 +59,8 @@ class Row:
     verdict: str = UNKNOWN
     proposed: str | None = None
     bytes: int | None = None
+    # The newest tag, if it may need other engine options.
+    beyond: str | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -131,11 +133,7 @@ def _compare_tags(
             row.proposed = f"{row.name}:{tag}"
             break
         row.notes.append(f"{tag} is not there for {platform}.")
-    if beyond:
-        row.notes.append(
-            f"{beyond} is the newest release. It is not proposed, because it may need other engine options; to try it: "
-            f"-e trtllm_container_image={row.name}:{beyond}."
-        )
+    row.beyond = beyond
 
 
 # --- The models ------------------------------------------------------------------------------------------------------

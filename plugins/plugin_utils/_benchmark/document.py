@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 Report = dict[str, t.Any]
 
@@ -70,7 +71,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
             "memory_bytes": machine["memory_total"],
             "sparks": len(nodes_of(record.get("cluster") or {})) or 1,
         },
-        "versions": {"collection": plan["collection_version"], "tensorrt_llm": results.get("version")},
+        "versions": {"collection": plan["collection_version"], engine_of(record).name: results.get("version")},
         "date": date,
         "settings": plan["settings"],
         "roofline": record.get("break_even_figures") or {},

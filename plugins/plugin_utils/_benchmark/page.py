@@ -45,7 +45,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.t
     mean,
     short,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
 from markupsafe import Markup
 
 Report = t.Mapping[str, t.Any]

@@ -18,8 +18,9 @@ from pathlib import Path
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import point
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import length_key
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import NONE, Request, build, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 # The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
 ALWAYS = (0, 1, 2, 3)
@@ -27,7 +28,6 @@ WHILE_IT_GAINS = (4, 5, 8)
 QUICK = (0, 1, 3)
 # Longer drafts than any head or draft model was trained for, so most likely a slip.
 LONGEST = 64
-SECTION = "speculative_config"
 FIELDS = {"id": str, "category": str, "prompt": str}
 # Further settings of the measuring program.
 SWEEP: dict[str, dict[str, t.Any]] = {
@@ -117,36 +117,39 @@ def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Sw
 
 def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the speculation of the deployment; after a benchmark that chose none, that of its recipe."""
-    section = record["options"].get(SECTION) or (choice.get(SECTION) if record.get("method") == NONE else None)
+    engine = engine_of(record)
+    before = choice.get("speculative_config") if record.get("method") == NONE else None
+    section = record["options"].get(engine.speculation) or before
     if not section:
         raise BenchmarkError(
             f"The deployment {record['deployment']} has no speculation to measure. Deploy it with the speculation of "
             "its recipe first."
         )
-    key = length_key(section.get("decoding_type"))
+    key = engine.section(section).length_key
     if not isinstance(section.get(key), int):
         raise BenchmarkError(
-            f"The {SECTION} of the deployment {record['deployment']} has no {key}, so there is no draft length to "
-            f"change. Deploy it with a {SECTION} that has one."
+            f"The {engine.speculation} of the deployment {record['deployment']} has no {key}, so there is no draft "
+            f"length to change. Deploy it with a {engine.speculation} that has one."
         )
     return dict(section)
 
 
 def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], length: int) -> tuple[str, list[str]]:
     """Return the engine options with drafts of this length, as the text of a file, and what the server would refuse."""
-    options = {key: value for key, value in record["options"].items() if key != SECTION}
+    engine = engine_of(record)
+    options = {key: value for key, value in record["options"].items() if key != engine.speculation}
     if length:
-        options[SECTION] = {**section, length_key(section.get("decoding_type")): length}
-    built = build(
+        options[engine.speculation] = {**section, engine.section(section).length_key: length}
+    built = engine.build(
         Request(
             release=record["image"]["reference"],
-            family=record.get("family") or "auto",
+            family=record.get("family") or AUTO,
             options=options,
             target_model=record["target_model"],
             world_size=len(nodes_of(record.get("cluster") or {})) or 1,
         )
     )
-    return render(built.options), [str(error) for error in built.errors]
+    return engine.render(built.options), [str(error) for error in built.errors]
 
 
 def fingerprint(record: t.Mapping[str, t.Any], options: str, prompts: t.Sequence[t.Any], settings: Settings) -> str:
@@ -193,7 +196,7 @@ def points(
         raise BenchmarkError(
             "\n".join(
                 [
-                    "TensorRT-LLM would refuse the engine options of some points; leave these out of "
+                    f"{engine_of(record).words} would refuse the engine options of some points; leave these out of "
                     "speculative_benchmark_draft_lengths, or correct the options and deploy again:",
                     *lines,
                 ]

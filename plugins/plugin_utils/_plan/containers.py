@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
 LABEL = f"{names.LABEL}configuration"
@@ -31,13 +32,6 @@ ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
-# Ranks run as root; headers and assembler for kernels that are compiled at run time.
-RANKS = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "CPATH": "/usr/local/cuda/include",
-    "TRITON_PTXAS_PATH": "/usr/local/cuda/bin/ptxas",
-}
 
 Rail = t.Mapping[str, t.Any]
 
@@ -48,6 +42,7 @@ class Node:
 
     name: str
     deployment: str
+    engine: str
     # Directories: the deployment's files, the models, the SSH keys of the cluster.
     directory: str
     cache: str
@@ -165,9 +160,7 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_PEER_LOST_S": str(node.worker_timeout_s),
         "NCCL_SOCKET_IFNAME": interfaces,
         "NCCL_IB_HCA": rail_list(node.rails, "rdma"),
-        "UCX_NET_DEVICES": interfaces,
-        "OMPI_MCA_btl_tcp_if_include": ",".join(subnets(node.rails)),
-        **RANKS,
+        **ENGINES[node.engine].fabric(interfaces, subnets(node.rails)),
         **{name: str(value) for name, value in node.environment.items()},
     }
 

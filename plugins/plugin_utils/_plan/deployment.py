@@ -27,12 +27,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     PREVIOUS,
     nodes_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
     DEPLOYMENT,
     LABEL,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import issues_of_nccl
 
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
@@ -51,6 +51,7 @@ class Deployment:
     deployment: str
     title: str
     source: str
+    engine: str
     # The API.
     url: str
     listens_on: str
@@ -97,7 +98,7 @@ class Deployment:
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
-            "warnings": [*self.warnings, *issues_of_nccl(seen.ranks)],
+            "warnings": [*self.warnings, *ENGINES[self.engine].issues_of_ranks(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
             **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),
@@ -162,6 +163,7 @@ def build(
         deployment=node["deployment"],
         title=recipe.get("title", ""),
         source=recipe.get("source", ""),
+        engine=node["engine"],
         url=node["url"],
         listens_on=node["host"],
         models=node["models"],

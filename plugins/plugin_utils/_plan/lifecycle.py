@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.rollback import describe_mixed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
@@ -34,12 +35,14 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]) -> str:
+def exposure_problem(
+    engine: Engine, host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]
+) -> str:
     """Return why the server must not listen there; empty if it may."""
     if not _is_loopback(host) and not allow_unauthenticated:
         return (
             f"speculative_serve_host is {host}: anyone who can reach that address could use the server and replace the "
-            "model's weights, because TensorRT-LLM has no authentication. To serve other machines, set "
+            f"model's weights, because {engine.words} has no authentication. To serve other machines, set "
             "speculative_serve_expose: lan (a proxy with API keys). To accept the risk, set "
             "speculative_serve_allow_unauthenticated: true."
         )
@@ -50,7 +53,7 @@ def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, networ
         )
     if network == "bridge" and len(hosts) > 1:
         return (
-            "trtllm_container_network is bridge, but a deployment on several Sparks needs the host network. Set it to "
+            f"{engine.role}_network is bridge, but a deployment on several Sparks needs the host network. Set it to "
             "host."
         )
     return ""

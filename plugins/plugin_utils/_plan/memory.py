@@ -12,62 +12,51 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
     FRACTION,
-    FREE_FRACTION,
-    WORKSPACE,
     Memory,
     MemoryBudget,
     MemoryRequest,
     Model,
     Sizes,
-    block,
     budget,
     bytes_per_token,
     conversation,
     fitting_context,
     fitting_tokens,
     follows_checkpoint,
-    free_fraction,
     sizes,
     weights,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
 
 
 def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
     """Return whether chunked prefill is needed, not set by the user, and known to work."""
-    longer = longest_prompt(request.options, size.context) is not None
-    return longer and "enable_chunked_prefill" not in request.options and not request.target.latent
+    if request.kv_cache == FRACTION or request.target.latent or request.is_set(request.engine.names.chunking):
+        return False
+    return longest_prompt(request, size) is not None
+
+
+def longest_prompt(request: MemoryRequest, size: Sizes) -> int | None:
+    """Return the most tokens of a prompt if these are less than the context, and the plan has decided on that."""
+    return None if request.kv_cache == FRACTION else request.engine.longest_prompt(request.options, size.context)
 
 
 def engine_options(request: MemoryRequest, size: Sizes) -> dict[str, t.Any]:
     """Return the options that the explicit ones leave open; they are merged over this."""
-    made: dict[str, t.Any] = {}
-    if "max_batch_size" not in request.options:
-        made["max_batch_size"] = size.concurrency
-    graphs = request.options.get("cuda_graph_config", {})
-    # A list of sizes excludes the largest one, and null means no graphs.
-    if isinstance(graphs, dict) and "max_batch_size" not in graphs and not graphs.get("batch_sizes"):
-        made["cuda_graph_config"] = {"max_batch_size": size.concurrency}
-    if request.kv_cache == FRACTION:
-        return made
-    if "max_seq_len" not in request.options:
-        made["max_seq_len"] = size.context
-    if not size.by_fraction and "max_tokens" not in request.cache_options:
-        # TensorRT-LLM takes the smaller of the two, so the fraction stays as a cap.
-        missing = (
-            {} if "free_gpu_memory_fraction" in request.cache_options else {"free_gpu_memory_fraction": FREE_FRACTION}
-        )
-        made["kv_cache_config"] = {"max_tokens": size.tokens, **missing}
-    if chunks_prefill(request, size):
-        made["enable_chunked_prefill"] = True
-    return made
+    planned = Planned(
+        concurrency=size.concurrency,
+        context=None if request.kv_cache == FRACTION else size.context,
+        tokens=None if size.by_fraction else size.tokens,
+        chunked=chunks_prefill(request, size),
+    )
+    return request.engine.fill(request.options, planned)
 
 
 def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
@@ -76,13 +65,10 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
         for model in request.models
         if model.missing
     ]
-    raw = request.options.get("speculative_config")
-    if (
-        request.draft is None
-        and isinstance(raw, dict)
-        and (raw.get("speculative_model") or raw.get("speculative_model_dir"))
-    ):
-        result.append("The draft model in speculative_config is not part of the memory plan.")
+    speculation = request.engine.speculation
+    raw = request.options.get(speculation)
+    if request.draft is None and isinstance(raw, dict) and request.engine.section(raw).draft:
+        result.append(f"The draft model in {speculation} is not part of the memory plan.")
     if request.memory.total is None and request.memory.free is None:
         result.append("The memory of this Spark is unknown, so it is unknown whether this fits.")
     elif request.memory.free is None:
@@ -92,8 +78,8 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
         )
     if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):
         result.append(
-            f"kv_cache_config.max_tokens is {size.tokens:,}, which is less than one conversation of {size.context:,} "
-            "tokens takes; leave it out, or set speculative_serve_context to less."
+            f"{request.engine.names.tokens} is {size.tokens:,}, which is less than one conversation of "
+            f"{size.context:,} tokens takes; leave it out, or set speculative_serve_context to less."
         )
     return result + short_draft(request, size)
 
@@ -135,11 +121,7 @@ def short_draft(request: MemoryRequest, size: Sizes) -> list[str]:
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
     what = "EAGLE head" if request.heads else "draft model"
-    # Before that pull request the head's table of positions has the length in its config.json.
-    beyond = (
-        " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
-        f"speculative_serve_context: {draft.max_context} is on the safe side."
-    )
+    beyond = f" {request.engine.beyond_head} there; speculative_serve_context: {draft.max_context} is on the safe side."
     return [
         f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
         f"between there and {size.context:,}.{beyond if request.heads else ''}"
@@ -166,7 +148,7 @@ def short_name(model: Model) -> str:
 
 
 def per_cent(request: MemoryRequest) -> str:
-    return f"{100 * free_fraction(request):.0f}%"
+    return f"{100 * request.limits.fraction:.0f}%"
 
 
 def conversations(size: Sizes) -> str:
@@ -178,7 +160,7 @@ def cache_row(request: MemoryRequest, size: Sizes) -> str:
     if size.by_fraction:
         return f"KV cache: {per_cent(request)} of what is left, at least {size.tokens:,} tokens"
     if size.explicit_tokens:
-        return f"KV cache of {size.tokens:,} tokens (max_tokens)"
+        return f"KV cache of {size.tokens:,} tokens ({request.engine.names.tokens.rpartition('.')[2]})"
     return f"KV cache for {conversations(size)}"
 
 
@@ -191,12 +173,13 @@ def rows(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> list[dict[s
     return [
         *heavy,
         {"name": cache_row(request, size), "bytes": made.cache},
-        {"name": "workspace and CUDA graphs", "bytes": WORKSPACE},
+        {"name": "workspace and CUDA graphs", "bytes": made.workspace},
     ]
 
 
 def title(request: MemoryRequest) -> str:
-    return f"{short_name(request.target)} {drafting({'method': request.method, 'draft_length': request.drafted})}"
+    how = {"engine": request.engine.name, "method": request.method, "draft_length": request.drafted}
+    return f"{short_name(request.target)} {drafting(how)}"
 
 
 def held_by_others(request: MemoryRequest, made: MemoryBudget) -> bool:
@@ -222,10 +205,11 @@ def on_two(request: MemoryRequest, size: Sizes) -> str:
 
 def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
     """Return the setting with which it fits."""
+    names, block = request.engine.names, request.limits.block
     if size.explicit_tokens:
-        return f"kv_cache_config.max_tokens: {tokens // block(request) * block(request)} in speculative_serve_options"
-    if "max_seq_len" in request.options:
-        return f"max_seq_len: {fitting} in the engine options"
+        return f"{names.tokens}: {tokens // block * block} in speculative_serve_options"
+    if request.is_set(names.context):
+        return f"{names.context}: {fitting} in the engine options"
     return f"-e speculative_serve_context={fitting}"
 
 
@@ -233,11 +217,12 @@ def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
     """Return the setting for the largest concurrency that fits with this context; empty if none does."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
-    many = (tokens - block(request)) // conversation(request, size.context)
+    many = (tokens - request.limits.block) // conversation(request, size.context)
     if not 0 < many < size.concurrency:
         return ""
-    if "max_batch_size" in request.options:
-        return f"max_batch_size: {many} in the engine options"
+    option = request.engine.names.concurrency
+    if request.is_set(option):
+        return f"{option}: {many} in the engine options"
     return f"-e speculative_serve_concurrency={many}"
 
 
@@ -253,7 +238,7 @@ def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: st
         wrong = f"{served} needs {amount(made.needed)} of memory{node}, {short} more than is available."
     else:
         wrong = (
-            f"{served} needs a KV cache of {amount(made.cache or 0)}, but kv_cache_config.free_gpu_memory_fraction "
+            f"{served} needs a KV cache of {amount(made.cache or 0)}, but {request.engine.names.fraction} "
             f"allows {amount(made.cache_limit or 0)}; raise it."
         )
     parts = [wrong]
@@ -299,20 +284,20 @@ def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdic
 
 def notes(request: MemoryRequest, size: Sizes) -> list[str]:
     """Return notes on what the figures do not show."""
-    result = []
+    result, names = [], request.engine.names
     if any(follows_checkpoint(request, model) for model in request.models):
         result.append(
-            "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
-            "kv_cache_config.dtype says otherwise."
+            f"The KV cache is counted in FP8, which the checkpoint asks for and {request.engine.words} follows unless "
+            f"{names.cache_type} says otherwise."
         )
-    if request.kv_cache != FRACTION and chunks_prefill(request, size):
+    if chunks_prefill(request, size):
         result.append(
             "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
-            "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
+            f"off if answers to long prompts are bad ({names.chunking}: false in the engine options)."
         )
-    elif request.kv_cache != FRACTION and (longest := longest_prompt(request.options, size.context)):
+    elif longest := longest_prompt(request, size):
         result.append(
-            f"Prompts of more than {longest:,} tokens are refused: one pass takes no more (max_num_tokens), and "
+            f"Prompts of more than {longest:,} tokens are refused: one pass takes no more ({names.prompt}), and "
             "chunked prefill is off."
         )
     if size.by_fraction:
@@ -369,7 +354,7 @@ def server_bytes(request: MemoryRequest, size: Sizes, made: MemoryBudget, comple
     if not complete:
         return {"takes": None, "share": 0.0}
     if size.by_fraction:
-        return {"takes": made.weights + WORKSPACE, "share": free_fraction(request)}
+        return {"takes": made.weights + made.workspace, "share": request.limits.fraction}
     return {"takes": made.needed, "share": 0.0}
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path, PurePosixPath
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     container_spec,
     containers,
@@ -35,7 +36,7 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
 
     The options name the models as the container finds them.
     """
-    own, directory = args["record"], args["programs"]
+    own, directory, engine = args["record"], args["programs"], engine_of(recipe)
     given = {key: value for key, value in args.items() if key not in ("record", "is_verified", "programs")}
     values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
@@ -43,6 +44,7 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
     whole: dict[str, t.Any] = {
         **given,
         "settings": settings,
+        "engine": engine.name,
         "reference": values["image"],
         "target": values["target"],
         "draft": values["draft"],
@@ -59,7 +61,7 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
     node = containers.Node(**whole)
     # Those that are not known are named, before anything is written.
     _target, draft = (containers.model_path(node, use, values[use]) for use in ("target", "draft"))
-    config = serving.in_container(plan["config"], plan["engine_options"], values["draft"], draft)
+    config = serving.in_container(engine, plan["config"], plan["engine_options"], values["draft"], draft)
     config["warnings"] = [*serving.notes(recipe, values), *config["warnings"]]
     return {
         "node": dict(vars(node)),

@@ -18,8 +18,9 @@ Row = t.Mapping[str, t.Any]
 
 
 class Publish(t.TypedDict):
-    """The network and the published ports of a container."""
+    """The network and the published ports of a container, and the role whose inputs they are."""
 
+    role: str
     network: str
     # As the user wrote them.
     ports: t.Sequence[str]
@@ -96,7 +97,7 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
         given = asked["ports"]
         text = f"({', '.join(given)}) has none for it" if given else "is empty"
         return (
-            f"trtllm_container_network is bridge, and trtllm_container_published_ports {text}, so no client "
+            f"{asked['role']}_network is bridge, and {asked['role']}_published_ports {text}, so no client "
             f"could reach the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
         )
     others = (one for one in published if not re.match(r"127[.]|::1$", one["address"]))
@@ -104,9 +105,9 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
     if to_all is None:
         return ""
     return (
-        f"{to_all['text']} in trtllm_container_published_ports publishes a server without authentication to every "
+        f"{to_all['text']} in {asked['role']}_published_ports publishes a server without authentication to every "
         "machine that can reach this host; ufw does not stop that. Publish on 127.0.0.1, or set "
-        "trtllm_container_allow_unauthenticated: true."
+        f"{asked['role']}_allow_unauthenticated: true."
     )
 
 

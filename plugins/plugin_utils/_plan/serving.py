@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import typing as t
@@ -15,19 +16,11 @@ import typing as t
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, answer, of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
-    Built,
-    Request,
-    answer,
-    build,
-    of_recipe,
-    render,
-)
 
 Mapping = t.Mapping[str, t.Any]
-# The known issue of releases that size the KV cache by bytes. Its row has the models; the plan has the bytes.
-SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 # The label with the hash of a container's engine options.
 OPTIONS = f"{names.LABEL}options"
 
@@ -50,21 +43,17 @@ def merged_values(args: Mapping) -> dict[str, t.Any]:
         raise sizes.PlanError(f"The inputs do not fit together: {error}.") from None
 
 
-def request(served: Mapping, options: Mapping, sparks: int) -> Request:
-    """Return the request to the engine."""
-    wanted = {**served, "options": options, "sparks": sparks}
-    return of_recipe(without_tags(wanted))
-
-
 def without_tags(value: t.Any) -> t.Any:
     """Return a value of plain types: YAML writes none that carries Ansible's tags."""
     return json.loads(json.dumps(value, default=str))
 
 
-def engine_result(built: Built) -> dict[str, t.Any]:
-    """Return the result of a task about the engine's options; with errors it fails."""
-    result = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
-    return {**result, "failed": True} if built.errors else result
+def engine_config(
+    engine: Engine, served: Mapping, options: Mapping, sparks: int, cache: int | None = None
+) -> dict[str, t.Any]:
+    """Return the engine options in full with what is wrong with them; `cache` is the planned KV cache in bytes."""
+    request = of_recipe(without_tags({**served, "options": options, "sparks": sparks}))
+    return answer(engine, engine.build(dataclasses.replace(request, kv_cache_bytes=cache or None)))
 
 
 def notes(recipe: Mapping, served: Mapping) -> list[str]:
@@ -85,7 +74,7 @@ def memory_request(args: Mapping, served: Mapping) -> dict[str, t.Any]:
     return {
         **{key: served[key] for key in sizes.SERVED},
         **{key: args[key] for key in ("reserve_gib", "memory")},
-        **{**models, "sparks": sparks, "options": explicit_options(args)},
+        **{**models, "sparks": sparks, "options": explicit_options(args), "engine": engine_of(args["recipe"]).name},
     }
 
 
@@ -109,14 +98,14 @@ def with_memory(plan: Mapping, args: Mapping, host: str) -> dict[str, t.Any]:
     return {**plan, **result, "warnings": unique([*plan["warnings"], *result["warnings"]])}
 
 
-def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> dict[str, t.Any]:
+def in_container(engine: Engine, config: Mapping, options: Mapping, draft: str, path: str) -> dict[str, t.Any]:
     """Return the config with the draft model's path in the container, unless the options name it themselves."""
-    own = (options.get("speculative_config") or {}).values()
+    own = (options.get(engine.speculation) or {}).values()
     result = without_tags(config)
-    section = result["options"].get("speculative_config") or {}
+    section = result["options"].get(engine.speculation) or {}
     for key in [key for key, value in section.items() if value == draft and draft not in own]:
         section[key] = path
-    return {**result, "text": render(result["options"])}
+    return {**result, "text": engine.render(result["options"])}
 
 
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
@@ -124,9 +113,9 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
 
     Validated are the options as they are written, and again with what the plan adds to them.
     """
-    served = merged_values(asked)
+    served, engine = merged_values(asked), engine_of(asked["recipe"])
     wanted = memory_request(asked, served)
-    written = engine_result(build(request(served, wanted["options"], wanted["sparks"])))
+    written = engine_config(engine, served, wanted["options"], wanted["sparks"])
     if "errors" in written:
         return written
     wish = sizes.read(wanted)
@@ -135,10 +124,7 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
         "memory_guard": guard.handed_over(asked["memory_guard"], wish.reserve),
     }
     options = merge_hash(plan["options"], wanted["options"])
-    config = engine_result(build(request(served, options, wanted["sparks"])))
-    if plan["kv_cache_bytes"] and SIZED_BY_BYTES in [issue["id"] for issue in config.get("known_issues", ())]:
-        options = merge_hash({"kv_cache_config": {"max_gpu_total_bytes": plan["kv_cache_bytes"]}}, options)
-        config = engine_result(build(request(served, options, wanted["sparks"])))
+    config = engine_config(engine, served, options, wanted["sparks"], plan["kv_cache_bytes"])
     plan = {
         **plan,
         "warnings": unique(

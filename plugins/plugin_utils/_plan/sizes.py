@@ -17,25 +17,24 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, draft_model, length_key
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import (
+    MAX_INT,
+    positive_int,
+    too_large,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Limits, is_set
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import HEAD, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 PLANNED, FRACTION = "planned", "fraction"
 
 GIB = 1024**3
-# Activations, CUDA graphs and libraries, besides weights and KV cache; a rule of thumb for one GB10.
-WORKSPACE = 10_000_000_000
-# TensorRT-LLM's own defaults.
-BLOCK = 32
-FREE_FRACTION = 0.9
 # The smallest useful context, and the step of proposed contexts.
 LEAST_CONTEXT, CONTEXT_STEP = 2048, 1024
 # Bytes of a value in the KV cache. NVFP4 keeps one byte of scale for 16 values.
 BYTES = {"fp8": 1.0, "nvfp4": 0.5625, "float32": 4.0, "float": 4.0}
 BF16 = 2.0
-# A larger number is a mistake.
-MAX_INT = 2**63 - 1
-# Multi-head latent attention keeps another cache than keys and values, and TensorRT-LLM switches chunked prefill off
-# for it on a GB10.
+# Multi-head latent attention keeps another cache than keys and values, and chunked prefill is off for it on a GB10.
 LATENT_ATTENTION = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2")
 
 
@@ -111,7 +110,9 @@ class MemoryRequest:
     reserve: int
     memory: Memory
     sparks: int
+    engine: Engine
     options: t.Mapping[str, t.Any]
+    limits: Limits
 
     @property
     def models(self) -> list[Model]:
@@ -122,24 +123,14 @@ class MemoryRequest:
         """Return whether the draft model is a head, which continues from the target's hidden states."""
         return draft_model(self.method) == HEAD
 
-    @property
-    def cache_options(self) -> t.Mapping[str, t.Any]:
-        value = self.options.get("kv_cache_config")
-        return value if isinstance(value, dict) else {}
-
-
-def positive_int(value: t.Any) -> int | None:
-    """Return a positive whole number, or None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT else None
+    def is_set(self, option: str) -> bool:
+        """Return whether an engine option is explicit."""
+        return is_set(self.options, option)
 
 
 def size(value: t.Any) -> int | None:
     """Return a number of bytes, which may be 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT else None
-
-
-def too_large(value: t.Any) -> bool:
-    return isinstance(value, int) and value > MAX_INT
 
 
 def parse_positive_int(value: t.Any) -> int | None:
@@ -212,6 +203,7 @@ def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
 def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
     """Return the memory request in a task's arguments; raises PlanError with all problems at once."""
     options: t.Mapping[str, t.Any] = arguments.get("options") or {}
+    engine = engine_of(arguments)
     method = arguments.get("method") or ""
     memory = read_memory(arguments.get("memory"))
     errors = []
@@ -233,22 +225,17 @@ def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
             f"speculative_serve_reserve_gib keeps back {amount(reserve * GIB)}, but this Spark has "
             f"{amount(memory.total)} in all; set it to less."
         )
-    cache = options.get("kv_cache_config")
-    given = [
-        *options.items(),
-        *((f"kv_cache_config.{key}", value) for key, value in (cache if isinstance(cache, dict) else {}).items()),
-    ]
-    given.append(("draft_length", arguments.get("draft_length")))
+    given = {**options, "draft_length": arguments.get("draft_length")}
     errors += [
         f"{key} is a number of {len(str(value))} digits, which nothing can count with; correct it."
-        for key, value in given
+        for key, value in numbers_in(given)
         if too_large(value)
     ]
     if errors:
         raise PlanError(" ".join(errors))
     draft = arguments.get("draft") or {}
-    raw = options.get("speculative_config")
-    written = positive_int(raw.get(length_key(raw.get("decoding_type")))) if isinstance(raw, dict) else None
+    raw = options.get(engine.speculation)
+    written = engine.section(raw).length if isinstance(raw, dict) else None
     request = MemoryRequest(
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
@@ -260,11 +247,22 @@ def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
         reserve=round(t.cast(float, reserve) * GIB),
         memory=memory,
         sparks=arguments.get("sparks") or 1,
+        engine=engine,
         options=options,
+        limits=engine.limits(options),
     )
     check_context(request)
     check_heads(request)
     return request
+
+
+def numbers_in(options: t.Mapping[str, t.Any], path: str = "") -> t.Iterator[tuple[str, t.Any]]:
+    """Yield the values of options, each with its path."""
+    for key, value in options.items():
+        if isinstance(value, dict):
+            yield from numbers_in(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
 
 
 def check_heads(request: MemoryRequest) -> None:
@@ -281,20 +279,15 @@ def check_heads(request: MemoryRequest) -> None:
 
 
 def check_context(request: MemoryRequest) -> None:
-    """More than the model was made for is only served if TensorRT-LLM's own option asks for it."""
-    longest = request.target.max_context
-    if (
-        request.kv_cache == FRACTION
-        or "max_seq_len" in request.options
-        or longest is None
-        or request.context <= longest
-    ):
+    """More than the model was made for is only served if the engine's own option asks for it."""
+    longest, option = request.target.max_context, request.engine.names.context
+    if request.kv_cache == FRACTION or request.is_set(option) or longest is None or request.context <= longest:
         return
     raise PlanError(
         f"speculative_serve_context is {request.context:,} tokens, but {request.target.name} was made for "
         f"{longest:,}: set "
         f"speculative_serve_context to {longest} or less. If the model supports longer contexts by RoPE scaling, set "
-        "max_seq_len in speculative_serve_options."
+        f"{option} in speculative_serve_options."
     )
 
 
@@ -315,52 +308,33 @@ class Sizes:
     tokens: int
     # The KV cache takes a fraction of the free memory, independent of the context.
     by_fraction: bool
-    # max_tokens is explicit.
+    # The tokens are explicit.
     explicit_tokens: bool
 
 
-def block(request: MemoryRequest) -> int:
-    return positive_int(request.cache_options.get("tokens_per_block")) or BLOCK
-
-
 def conversation(request: MemoryRequest, context: int) -> int:
-    """Return the tokens of one conversation in the KV cache, in whole blocks and one more.
-
-    TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
-    d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
-    """
-    return round_up(context + 3 * request.drafted, block(request)) + block(request)
+    """Return the tokens of one conversation in the KV cache, in whole blocks and one more."""
+    block = request.limits.block
+    return round_up(context + request.limits.per_drafted * request.drafted, block) + block
 
 
 def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
     """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
-    return concurrency * conversation(request, context) + block(request)
+    return concurrency * conversation(request, context) + request.limits.block
 
 
 def sizes(request: MemoryRequest) -> Sizes:
-    """Return the served sizes: explicit max_seq_len, max_batch_size and max_tokens win over the inputs."""
-    cache = request.cache_options
-    # A max_tokens that is there and null switches the plan's own off.
-    by_fraction = request.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)
-    concurrency = positive_int(request.options.get("max_batch_size")) or request.concurrency
-    unlimited = request.kv_cache == FRACTION or (
-        "max_seq_len" in request.options and request.options["max_seq_len"] is None
-    )
-    context = positive_int(request.options.get("max_seq_len")) or (
-        request.target.max_context if unlimited else request.context
-    )
-    explicit = None if by_fraction else positive_int(cache.get("max_tokens"))
+    """Return the served sizes: explicit engine options win over the inputs."""
+    limits, option = request.limits, request.engine.names.context
+    by_fraction = request.kv_cache == FRACTION or limits.by_fraction
+    concurrency = limits.concurrency or request.concurrency
+    unlimited = request.kv_cache == FRACTION or (request.is_set(option) and request.options[option] is None)
+    context = limits.context or (request.target.max_context if unlimited else request.context)
+    explicit = None if by_fraction else limits.tokens
     tokens = (
         LEAST_CONTEXT if by_fraction else explicit or cache_tokens(request, context or request.context, concurrency)
     )
     return Sizes(context, concurrency, tokens, by_fraction, explicit is not None)
-
-
-def free_fraction(request: MemoryRequest) -> float:
-    value = request.cache_options.get("free_gpu_memory_fraction")
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1:
-        return value
-    return FREE_FRACTION
 
 
 def weights(model: Model, request: MemoryRequest, sparks: int) -> int | None:
@@ -377,21 +351,20 @@ def all_weights(request: MemoryRequest, sparks: int) -> int:
 
 def follows_checkpoint(request: MemoryRequest, model: Model) -> bool:
     """Return whether the KV cache is in FP8 because the checkpoint says so. An EAGLE head follows its target."""
-    auto = str(request.cache_options.get("dtype") or "auto").lower() == "auto"
-    return auto and (request.target if request.heads else model).fp8_cache
+    return request.limits.cache_type == "auto" and (request.target if request.heads else model).fp8_cache
 
 
 def bytes_per_value(request: MemoryRequest, model: Model) -> float:
     """Return the bytes of one value by the options; `auto` follows the checkpoint, and BF16 without one."""
     if follows_checkpoint(request, model):
         return BYTES["fp8"]
-    return BYTES.get(str(request.cache_options.get("dtype") or "auto").lower(), BF16)
+    return BYTES.get(request.limits.cache_type, BF16)
 
 
 def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
     """Return the bytes of target and draft together on each node; None if one of them is unknown.
 
-    TensorRT-LLM gives layers with a sliding window as much as the others, unless max_attention_window is set.
+    A layer with a sliding window counts as much as the others.
     """
     if any(model.values_per_token is None for model in request.models):
         return None
@@ -401,9 +374,10 @@ def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class MemoryBudget:
-    """Bytes on each node: weights, KV cache, usable memory, and the limit of the KV cache."""
+    """Bytes on each node: weights, workspace, KV cache, usable memory, and the limit of the KV cache."""
 
     weights: int
+    workspace: int
     cache: int | None
     room: int | None
     cache_limit: int | None
@@ -411,7 +385,7 @@ class MemoryBudget:
     @property
     def needed(self) -> int:
         """Return the sum of the known parts."""
-        return self.weights + (self.cache or 0) + WORKSPACE
+        return self.weights + (self.cache or 0) + self.workspace
 
     @property
     def excess(self) -> int:
@@ -425,10 +399,11 @@ def budget(request: MemoryRequest, tokens: int, sparks: int, memory: Memory) -> 
     heavy, each, ceiling = all_weights(request, sparks), bytes_per_token(request, sparks), memory.ceiling()
     return MemoryBudget(
         weights=heavy,
+        workspace=request.limits.workspace,
         cache=None if each is None else each * tokens,
         room=memory.ceiling(request.reserve),
-        # The server takes at most this fraction of the memory that is free after loading, even if max_tokens is larger.
-        cache_limit=None if ceiling is None else int(free_fraction(request) * max(0, ceiling - heavy)),
+        # The server takes at most this fraction of the memory that is free after loading, whatever the tokens are.
+        cache_limit=None if ceiling is None else int(request.limits.fraction * max(0, ceiling - heavy)),
     )
 
 
@@ -436,15 +411,15 @@ def fitting_tokens(made: MemoryBudget, each: int | None) -> int | None:
     """Return the tokens that fit into the KV cache; None if unknown."""
     if not each or made.room is None or made.cache_limit is None:
         return None
-    return max(0, min(made.room - made.weights - WORKSPACE, made.cache_limit)) // each
+    return max(0, min(made.room - made.weights - made.workspace, made.cache_limit)) // each
 
 
 def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None) -> int | None:
     """Return the largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
-    size = block(request)
-    most = ((tokens - size) // concurrency // size - 1) * size - 3 * request.drafted
+    size = request.limits.block
+    most = ((tokens - size) // concurrency // size - 1) * size - request.limits.per_drafted * request.drafted
     if request.target.max_context is not None:
         most = min(most, request.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

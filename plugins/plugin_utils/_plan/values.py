@@ -20,14 +20,15 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import applicable_choice
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     CHOICES,
     METHODS,
     NONE,
     draft_model,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -167,7 +168,7 @@ def merge(
     """
     # Empty means a method in the engine options.
     check_name("speculative_serve_method", inputs.get("method") if inputs.get("method") != "" else None, CHOICES)
-    check_name("speculative_serve_family", inputs.get("family"), (AUTO, *FAMILY_NAMES))
+    check_name("speculative_serve_family", inputs.get("family"), (AUTO, *engine_of(recipe).families))
     choice = applicable_choice(kept, recipe, str(inputs["image"]), models or {})
     result = sources(recipe, inputs, choice if applies(choice, inputs) else {})
     values = {

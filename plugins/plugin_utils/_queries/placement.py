@@ -12,6 +12,7 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     disk_space,
     docker_access,
@@ -61,7 +62,9 @@ def endpoint(
         **result,
         "docker_query": lifecycle.docker_query(result, network, image, published_ports, cache_directory),
         "alternative": alternative(run, recipe, image),
-        **run.refusal_result(lifecycle.exposure_problem(host, expose, allow_unauthenticated, network, run.hosts)),
+        **run.refusal_result(
+            lifecycle.exposure_problem(engine_of(recipe), host, expose, allow_unauthenticated, network, run.hosts)
+        ),
     }
 
 

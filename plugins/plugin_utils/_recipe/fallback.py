@@ -11,9 +11,10 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load, without_drafts
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import image as tag_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, of_recipe
 
 COMMAND = "ansible-playbook playbooks/serve.yml -e recipe="
 WITHOUT = " -e speculation=off"
@@ -22,7 +23,7 @@ WITHOUT = " -e speculation=off"
 def faults_of_drafts(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Return where the faults are reported that a recipe has with speculation only."""
     with_drafts, without = (
-        {issue.id: issue.url for issue in build(of_recipe(one)).known_issues}
+        {issue.id: issue.url for issue in engine_of(one).build(of_recipe(one)).known_issues}
         for one in (recipe, without_drafts(recipe))
     )
     return [url for name, url in with_drafts.items() if name not in without]

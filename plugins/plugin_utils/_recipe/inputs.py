@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     NOT_DEPLOYMENTS,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     MOST_DRAFTED,
     check_environment,
@@ -60,7 +61,7 @@ OUTPUTS = (
     "speculative_serve_record",
     "speculative_serve_status",
     "speculative_serve_stopped",
-    "trtllm_container_option_check",
+    *(f"{engine.role}_option_check" for engine in ENGINES.values()),
 )
 
 # The inputs of open_webui.yml and cleanup.yml for Open WebUI, which has no role.

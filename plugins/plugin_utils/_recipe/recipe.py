@@ -24,15 +24,16 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows i
     CONTROL,
     Field,
     check_mapping,
+    check_value,
     describe,
     refuse_doubles,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, failure, of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES as METHOD_NAMES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT, ENGINES, engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
@@ -131,6 +132,7 @@ RECIPE: dict[str, Field] = {
     "source": Field(str, required=True),
     # Among how many the attention heads of the target are divided; whether they can be, its own files say.
     "sparks": Field(int, required=True, least=1),
+    "engine": Field(str, default=DEFAULT, choices=tuple(ENGINES)),
     "image": Field(str, required=True),
     # The shipped recipe to serve if this image cannot be had, or refuses the options.
     "fallback": Field(str, default=""),
@@ -138,8 +140,8 @@ RECIPE: dict[str, Field] = {
     "note": Field(str, default=""),
     "port": Field(int, default=8000, least=1, most=65535),
     # The release family of an image whose tag does not have it.
-    "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
-    # Absent if options.speculative_config is complete.
+    "family": Field(str, default=AUTO),
+    # Absent if the engine options have the speculation.
     "method": Field(str, default="", choices=METHOD_NAMES),
     "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
@@ -151,7 +153,7 @@ RECIPE: dict[str, Field] = {
     # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
     "context": Field(int, default=32768, least=1),
     "concurrency": Field(int, default=1, least=1),
-    # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
+    # The KV cache is made for these two, or takes a fraction of what is free, as the engine options say.
     "kv_cache": Field(str, default="planned", choices=KV_CACHES),
     "tiktoken_encodings": Field(list, default=[], each=Field(str, choices=TIKTOKEN_ENCODINGS)),
     "environment": Field(dict, default={}),
@@ -267,21 +269,22 @@ def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the rules between method, draft model and draft length."""
-    method, length = recipe.get("method"), recipe.get("draft_length")
-    raw = isinstance(recipe.get("options"), dict) and recipe["options"].get("speculative_config") is not None
-    if raw and not (
-        isinstance(recipe["options"]["speculative_config"], dict) and recipe["options"]["speculative_config"]
-    ):
-        return ["options.speculative_config must be a mapping with a decoding_type"]
+    """Check method, draft model and draft length against each other and against the engine."""
+    method, length, engine = recipe.get("method"), recipe.get("draft_length"), engine_of(recipe)
+    raw, option = (recipe.get("options") or {}).get(engine.speculation), f"options.{engine.speculation}"
+    if raw is not None and not (isinstance(raw, dict) and raw):
+        return [f"{option} must be a mapping that says how to draft"]
     if raw and method:
-        return ["method and options.speculative_config both say how to draft: leave one of them out"]
+        return [f"method and {option} both say how to draft: leave one of them out"]
     if raw:
-        return ["draft_length is given, but options.speculative_config says it"] if length else []
+        return [f"draft_length is given, but {option} says it"] if length else []
     if not method:
         return [
-            f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have speculative_config"
+            f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have {engine.speculation}"
         ]
+    if method not in (*engine.methods, NONE):
+        others = " and ".join(other.words for other in ENGINES.values() if method in other.methods)
+        return [f"method is '{method}', which {engine.words} does not have; {others} has it"]
     needs_model = method != NONE and METHODS[method].draft_model
     errors = []
     if needs_model and not recipe.get("draft_model"):
@@ -293,6 +296,12 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     if not isinstance(length, int) or length < 1:
         errors.append(f"draft_length must be 1 or more for method '{method}'")
     return errors
+
+
+def check_family(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Check the family, whose names depend on the engine."""
+    family = recipe.get("family") or AUTO
+    return check_value("family", family, Field(str, choices=(AUTO, *engine_of(recipe).families)))
 
 
 def with_defaults(data: t.Mapping[str, t.Any], fields: t.Mapping[str, Field]) -> dict[str, t.Any]:
@@ -317,6 +326,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
     errors = check_mapping("", data, RECIPE)
     if not errors:
         errors = [
+            *check_family(data),
             *check_models(data),
             *check_method(data),
             *check_break_even(data),
@@ -359,14 +369,14 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the same recipe with its target model alone."""
     if recipe["method"] == NONE:
         return dict(recipe)
-    options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
+    options = {key: value for key, value in recipe["options"].items() if key != engine_of(recipe).speculation}
     changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options}
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without speculation"})
 
 
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Return what the recipe's own image would reject; empty if its rules are unknown."""
-    built = build(of_recipe(recipe))
+    built = engine_of(recipe).build(of_recipe(recipe))
     # The user may name the release whose rules an image follows, if its tag does not show it.
     told = [error for error in built.errors if built.family or error.path != "release"]
     return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
@@ -377,11 +387,11 @@ def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], i
 
     Only these options count: the deployment may have another method or draft length than the recipe.
     """
-    wanted = {**recipe, "options": merge_hash(recipe["options"], dict(options))}
-    built = build(of_recipe({**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}))
+    wanted, engine = {**recipe, "options": merge_hash(recipe["options"], dict(options))}, engine_of(recipe)
+    built = engine.build(of_recipe({**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}))
     wrong = [error for error in built.errors if re.split(r"[.\[]", error.path)[0] in options]
     if wrong:
-        raise RecipeError(f"speculative_serve_options: {failure(dataclasses.replace(built, errors=wrong))}")
+        raise RecipeError(f"speculative_serve_options: {failure(engine, dataclasses.replace(built, errors=wrong))}")
 
 
 def load(path: Path) -> dict[str, t.Any]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, called
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE, called
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
 # An error's text is indented by as much.
@@ -24,7 +25,7 @@ def method(recipe: Recipe) -> str:
     if recipe["method"] in METHODS:
         return called(recipe)
     # Left out where the engine options say it themselves.
-    return "none" if recipe["method"] == NONE else "speculative_config"
+    return "none" if recipe["method"] == NONE else engine_of(recipe).speculation
 
 
 def image(recipe: Recipe) -> str:

@@ -40,9 +40,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import NONE, drafting
 
 COLUMN = 21
 ON_THE_SPARK = access.Reach(local=True)

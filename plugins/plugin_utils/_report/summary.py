@@ -19,13 +19,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     longest_prompt,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
     at_most,
-    drafting,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
 
 
 def format_known(value: t.Any, form: str) -> str:

@@ -22,13 +22,14 @@ import pytest
 from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
-TRTLLM = "plugins/plugin_utils/_trtllm"
+ENGINES = "plugins/plugin_utils/_engines"
+TRTLLM = f"{ENGINES}/tensorrt_llm"
 METHOD = """
 lookup:
   words: Prompt Lookup
   description: drafts by looking back into the prompt
-  length: num_nextn_predict_layers
-  decoding_type: {"1.2": null, "1.3": MTP}
+  engines:
+    tensorrt_llm: {length: num_nextn_predict_layers, decoding_type: {"1.2": null, "1.3": MTP}}
 """
 FAMILY = """---
 extends: "1.3"
@@ -128,7 +129,7 @@ def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for part in ("plugins", "playbooks", "roles", "meta"):
         shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "galaxy.yml", copy)
-    with (copy / TRTLLM / "methods.yml").open("a", encoding="utf-8") as file:
+    with (copy / ENGINES / "methods.yml").open("a", encoding="utf-8") as file:
         file.write(METHOD)
     with (copy / TRTLLM / "known_issues.yml").open("a", encoding="utf-8") as file:
         file.write(ISSUE)

@@ -130,7 +130,7 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
 
 def test_an_engine_is_named_in_code_only(tmp_path: Path, write: Write) -> None:
     write("plugins/plugin_utils/_plan/one.py", '"""For TensorRT-LLM."""\n\n# mpirun\nNAME = "trtllm-serve"\n')
-    write("plugins/plugin_utils/_trtllm/one.py", 'NAME = "trtllm-serve"\n')
+    write("plugins/plugin_utils/_engines/tensorrt_llm/one.py", 'NAME = "trtllm-serve"\n')
     write(TASKS, "# TensorRT-LLM\nname: trtllm_container\n")
     assert house.engine_lines(tmp_path).places == [
         "plugins/plugin_utils/_plan/one.py: NAME = 'trtllm-serve'",

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+    KNOWN_ISSUES,
+)
 
 from tests.soak.promises import NO_ACTION, PROMISES
 from tools import recovery, tables, troubleshooting

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import update_info
 from ansible_collections.dgx_spark.speculative.plugins.action.update_info import recipe_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import RANGES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RecipeError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 from tests.unit import actions
 

@@ -110,10 +110,7 @@ def test_a_release_of_another_minor_version_or_without_rules_is_only_a_note(
     registry.tags = {tag: "arm64", newest: "arm64"}
     (image,) = ask(image=f"{registry.image}:{tag}")
     assert (image["verdict"], image["proposed"]) == ("newest", None)
-    assert image["notes"] == [
-        f"{newest} is the newest release. It is not proposed, because it may need other engine options; to try it: "
-        f"-e trtllm_container_image={registry.image}:{newest}."
-    ]
+    assert (image["beyond"], image["notes"]) == (newest, [])
 
 
 @pytest.mark.parametrize(

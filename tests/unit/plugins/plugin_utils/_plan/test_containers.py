@@ -43,6 +43,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
     return {
         "name": f"spark-{rank + 1}",
         "deployment": "mine",
+        "engine": "tensorrt_llm",
         "directory": f"{STATE}/mine",
         "cache": "/home/spark/.cache/huggingface/hub",
         "cluster_directory": f"{STATE}/cluster",

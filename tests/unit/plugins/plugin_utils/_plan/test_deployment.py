@@ -60,6 +60,7 @@ def planned(**changes: t.Any) -> Deployment:
     plan = {
         "node": {
             "deployment": "mine",
+            "engine": "tensorrt_llm",
             "url": "http://127.0.0.1:8001",
             "host": "127.0.0.1",
             "reference": "r:1",

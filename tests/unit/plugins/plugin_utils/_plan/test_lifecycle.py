@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
 
 HERE = "127.0.0.1"
@@ -37,7 +38,7 @@ PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
     ],
 )
 def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, hosts: list[str], said: str) -> None:
-    refusal = lifecycle.exposure_problem(host, expose, allowed, network, hosts)
+    refusal = lifecycle.exposure_problem(ENGINES["tensorrt_llm"], host, expose, allowed, network, hosts)
     assert refusal.startswith(said) if said else refusal == ""
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan, tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import PlanError, read
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
 
 
 def model(name: str, weights: int, layers: int | None, kv_heads: int, head_dim: int, context: int) -> dict[str, t.Any]:

@@ -170,7 +170,13 @@ def test_all_of_it_at_once() -> None:
     assert [line.split()[1] for line in said] == ["container", "8000", "registry"]
 
 
-BRIDGE = {"network": "bridge", "ports": ["127.0.0.1:8000:8000"], "server": 8000, "allow_unauthenticated": False}
+BRIDGE = {
+    "role": "trtllm_container",
+    "network": "bridge",
+    "ports": ["127.0.0.1:8000:8000"],
+    "server": 8000,
+    "allow_unauthenticated": False,
+}
 PUBLISHED = {**FREE, "container_port": 8000, "text": "127.0.0.1:8000:8000/tcp"}
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     check_inventory,
@@ -21,8 +24,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     with_models,
     without_drafts,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
 
 EDIT = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
 RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"

@@ -55,7 +55,7 @@ def test_the_recipe_is_deployed_with_the_newer_versions_and_otherwise_with_the_d
 
 
 def test_the_report() -> None:
-    image = Row(**{**vars(IMAGE), "notes": ["A note."]})
+    image = Row(**{**vars(IMAGE), "beyond": "1.4.0rc1", "notes": ["A note."]})
     found = updates.report("spark-1", RECORD, RECIPE, [image, MODEL, LOCAL])
     assert found["lines"] == [
         "spark-1: what is newer than 'mine', deployed 2026-01-02T03:04:05Z",
@@ -64,6 +64,8 @@ def test_the_report() -> None:
         "  a/target       11111111   22222222   newer",
         "  /models/draft  -          -          directory",
         "  - A note.",
+        "  - 1.4.0rc1 is the newest release. It is not proposed, because it may need other engine options; to",
+        "    try it: -e trtllm_container_image=nvcr.io/x:1.4.0rc1.",
     ]
     assert "update.yml -e apply=true" in found["next_steps"][0]
     assert found["newer"] is True

@@ -8,11 +8,14 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import schema
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release, family_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import schema
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
+    Release,
+    family_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
 
 
 def fields_within(field: t.Mapping[str, t.Any]) -> t.Iterator[t.Mapping[str, t.Any]]:

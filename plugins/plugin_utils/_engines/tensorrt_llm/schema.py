@@ -62,7 +62,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data import rows
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
     KINDS,
     NEWER,
     WORDS,

@@ -9,10 +9,10 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import nearest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import methods
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
-    Built,
-    Request,
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines import methods
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import spelling
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
     build,
     render,
 )
@@ -654,12 +654,13 @@ def test_what_a_release_has_no_more_is_refused(section: dict[str, t.Any], key: s
 
 
 def test_a_method_writes_its_length_under_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = methods.Method("MTP", "", {"1.3": "MTP"}, length="num_nextn_predict_layers")
-    monkeypatch.setitem(methods.METHODS, "mtp", row)
+    monkeypatch.setitem(methods.METHODS, "mtp", methods.Method("MTP", "", {}))
+    row = spelling.Spelling({"1.3": "MTP"}, length="num_nextn_predict_layers")
+    monkeypatch.setitem(spelling.SPELLINGS, "mtp", row)
     answer = built(method="mtp", drafted=3)
     assert answer.errors == []
     assert answer.options["speculative_config"] == {"decoding_type": "MTP", "num_nextn_predict_layers": 3}
-    assert methods.length_key("MTP") == "num_nextn_predict_layers"
+    assert spelling.length_key("MTP") == "num_nextn_predict_layers"
     assert errors(method="mtp", drafted=0) == ["max_draft_len: must be a whole number (at least 1), not 0"]
 
 
@@ -668,7 +669,8 @@ def test_a_later_release_takes_the_usual_key_for_mtp() -> None:
 
 
 def test_a_length_that_would_be_ignored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(methods.METHODS, "mtp", methods.Method("MTP", "", {"1.3": "MTP"}))
+    monkeypatch.setitem(methods.METHODS, "mtp", methods.Method("MTP", "", {}))
+    monkeypatch.setitem(spelling.SPELLINGS, "mtp", spelling.Spelling({"1.3": "MTP"}))
     assert errors(method="mtp", drafted=3) == [
         "max_draft_len: is not a key of 1.3.0rc12 yet; write num_nextn_predict_layers"
     ]

@@ -15,85 +15,41 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Finding, Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+    SIZED_BY_BYTES,
     Case,
-    KnownIssue,
     known_issues,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
-    CHOICES,
-    METHODS,
-    NONE,
-    Method,
-    method_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import (
-    AUTO,
-    FAMILY_NAMES,
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
     Release,
     find_release,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rules import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.rules import (
     PARALLEL_SIZES,
     RULES,
     Subject,
     spec,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
+    SPELLINGS,
+    Spelling,
+    method_of,
+)
 
 RAW = "raw"
-# Arguments of the action trtllm_config. The choices come from the data.
-ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "release": {"type": "str", "required": True},
-    "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},
-    "method": {"type": "str", "choices": list(CHOICES)},
-    "draft_model": {"type": "str"},
-    "max_draft_len": {"type": "int"},
-    "target_model": {"type": "str"},
-    "revision": {"type": "str"},
-    "options": {"type": "dict", "default": {}},
-    "world_size": {"type": "int", "default": 1},
-}
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """The neutral inputs, and explicit engine options.
-
-    Without a method the options may have their own speculative_config.
-    """
-
-    release: str
-    method: str | None = None
-    draft_model: str | None = None
-    drafted: int | None = None
-    revision: str | None = None
-    options: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    world_size: int = 1
-    family: str = AUTO
-    target_model: str | None = None
-
-    @property
-    def effective_method(self) -> str:
-        """Return the method, or the one that the options have."""
-        return self.method or (NONE if self.options.get("speculative_config") is None else RAW)
-
-
-@dataclasses.dataclass(frozen=True)
-class Built:
-    """The answer to a request; the options are complete only without errors."""
-
-    release: str
-    family: str
-    method: str
-    options: dict[str, t.Any]
-    errors: list[Finding]
-    warnings: list[Finding]
-    known_issues: list[KnownIssue] = dataclasses.field(default_factory=list)
+def _effective_method(request: Request) -> str:
+    """Return the method, or the one that the options have."""
+    return request.method or (NONE if request.options.get("speculative_config") is None else RAW)
 
 
 def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any]:
@@ -102,11 +58,11 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     section = options.get("speculative_config")
     if request.method is not None and section is not None:
         report.error("speculative_config", _excluded(request.method))
-    method = METHODS.get(request.method or NONE)
-    spelling = method.spelling(family) if method else None
-    if method and spelling:
-        options["speculative_config"] = {"decoding_type": spelling, **_speculation(request, method, family)}
-    elif method:
+    spelling = SPELLINGS.get(request.method or NONE)
+    kind = spelling.in_family(family) if spelling else None
+    if spelling and kind:
+        options["speculative_config"] = {"decoding_type": kind, **_speculation(request, spelling, family)}
+    elif request.method not in (None, NONE):
         report.error("method", f"release family {family['name']} does not have {request.method}")
     elif isinstance(section, dict):
         options["speculative_config"] = _with_draft_model(section, request.draft_model, family)
@@ -126,9 +82,9 @@ def _excluded(method: str) -> str:
     return f"conflicts with method {method}. Remove it to use the method, or remove method to use it"
 
 
-def _speculation(request: Request, method: Method, family: Family) -> dict[str, t.Any]:
-    draft_model = request.draft_model if method.draft_model else None
-    inputs = {method.length: request.drafted, family["draft_model_key"]: draft_model or None}
+def _speculation(request: Request, spelling: Spelling, family: Family) -> dict[str, t.Any]:
+    draft_model = request.draft_model if METHODS[request.method or NONE].draft_model else None
+    inputs = {spelling.length: request.drafted, family["draft_model_key"]: draft_model or None}
     return {key: value for key, value in inputs.items() if value is not None}
 
 
@@ -142,9 +98,10 @@ def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, f
 
 def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Family) -> list[Finding]:
     """Return the findings about speculation that came from parameters, under the parameters' names."""
-    if request.method not in METHODS:
+    spelling = SPELLINGS.get(request.method or NONE)
+    if spelling is None:
         return list(findings)
-    names = {spec(METHODS[request.method].length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
+    names = {spec(spelling.length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
     return [dataclasses.replace(finding, path=names.get(finding.path, finding.path)) for finding in findings]
 
 
@@ -156,9 +113,17 @@ def _case(request: Request, release: Release, subject: Subject) -> Case:
 
 def build(request: Request) -> Built:
     """Return the engine options of a request, with all errors and warnings."""
+    built = _build(request)
+    if request.kv_cache_bytes is None or SIZED_BY_BYTES not in [issue.id for issue in built.known_issues]:
+        return built
+    sized = {"kv_cache_config": {"max_gpu_total_bytes": request.kv_cache_bytes}}
+    return _build(dataclasses.replace(request, options=merge_hash(sized, dict(request.options))))
+
+
+def _build(request: Request) -> Built:
     report = Report()
     release = find_release(request.release, request.family, report)
-    method = request.effective_method
+    method = _effective_method(request)
     if release is None:
         return Built(release_of(request.release), "", method, {}, report.errors, report.warnings)
     family = release.family
@@ -186,44 +151,3 @@ def render(options: t.Mapping[str, t.Any]) -> str:
         dict(options), Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=4096
     )
     return HEADER + body
-
-
-def requested(arguments: t.Mapping[str, t.Any]) -> Request:
-    """Return the request in validated arguments."""
-    return Request(**{"drafted" if name == "max_draft_len" else name: arguments[name] for name in ARGUMENTS})
-
-
-def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
-    """Return the request of a recipe or of a deployment's values. An empty value becomes None."""
-    return Request(
-        **{key: recipe[key] for key in ("options", "family")},
-        release=recipe["image"],
-        method=recipe["method"] or None,
-        draft_model=recipe["draft"] or None,
-        drafted=recipe["draft_length"] or None,
-        target_model=recipe["target"],
-        world_size=recipe["sparks"],
-    )
-
-
-def failure(built: Built) -> str:
-    """Return a headline and one line for each error."""
-    count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
-    headline = f"Validating the engine options for TensorRT-LLM {built.release} found {count}, to be corrected:"
-    return "\n".join([headline, *(f"- {error}" for error in built.errors)])
-
-
-def answer(built: Built) -> dict[str, t.Any]:
-    """Return the result of a task, whether it fails or not."""
-    about = {"release": built.release, "family": built.family, "method": built.method}
-    if built.errors:
-        errors = [{"path": error.path, "message": error.message} for error in built.errors]
-        return {**about, "msg": failure(built), "errors": errors}
-    issues = [{"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues]
-    return {
-        **about,
-        "changed": False,
-        "known_issues": issues,
-        "options": built.options,
-        "text": render(built.options),
-    }

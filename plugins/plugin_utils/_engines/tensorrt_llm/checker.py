@@ -18,10 +18,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelli
     is_misspelt,
     same_word,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report, seen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Field, Section
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import ROOT
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import Release
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Field, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
 
 
 def _is_newer(word: str, patterns: t.Iterable[str]) -> bool:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import DataError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import (
     known_issues,
-    methods,
     schema,
+    spelling,
     vocabulary,
 )
 
@@ -23,8 +23,10 @@ METHOD = """
 mine:
   words: Mine
   description: drafts by itself
-  decoding_type: {"1.3": NGram}
+  engines:
+    tensorrt_llm: {decoding_type: {"1.3": NGram}}
 """
+SPELLING = "mine.engines.tensorrt_llm"
 ISSUE = """
 mine-1:
   message: it ends
@@ -49,7 +51,7 @@ def refused(read: t.Callable[[Path], t.Any], path: Path, named: Path | None = No
 def test_the_rows_that_the_others_change_are_good(tmp_path: Path) -> None:
     (tmp_path / "methods.yml").write_text(METHOD, encoding="utf-8")
     (tmp_path / "known_issues.yml").write_text(ISSUE, encoding="utf-8")
-    assert methods.read(tmp_path / "methods.yml")["mine"].words == "Mine"
+    assert spelling.read(tmp_path / "methods.yml")["mine"].length == "max_draft_len"
     assert [issue.id for issue in known_issues.read(tmp_path / "known_issues.yml")] == ["mine-1"]
 
 
@@ -59,18 +61,22 @@ def test_the_rows_that_the_others_change_are_good(tmp_path: Path) -> None:
         ("words", "word", ["- mine.word is not known; did you mean 'words'?", "- mine.words is missing"]),
         ("  words: Mine\n", "", ["- mine.words is missing"]),
         ("Mine", "[Mine]", ["- mine.words must be a string, not ['Mine']"]),
-        ('{"1.3": NGram}', "{1.3: NGram}", ["- mine.decoding_type.1.3 must be text; put it in quotes"]),
-        ("1.3", "9.9", ["- mine.decoding_type.9.9 is not known; there are 1.2, 1.3"]),
         (
-            "decoding",
-            "draft_model: heads\n  decoding",
+            '{"1.3": NGram}',
+            "{1.3: NGram}",
+            ["- mine.engines.tensorrt_llm.decoding_type.1.3 must be text; put it in quotes"],
+        ),
+        ("1.3", "9.9", ["- mine.engines.tensorrt_llm.decoding_type.9.9 is not known; there are 1.2, 1.3"]),
+        (
+            "engines",
+            "draft_model: heads\n  engines",
             ["- mine.draft_model is 'heads', but must be one of head, model; did you mean 'head'?"],
         ),
         ("mine", "off", ["- False must be text; put it in quotes"]),
         ("mine:", "none:", ["- none is the name of no method: give it another one"]),
         (METHOD, "mine: null", ["- mine is empty"]),
         (METHOD, "- mine", ["- the file must be a mapping, not ['mine']"]),
-        (METHOD, METHOD + METHOD, ["is not valid YAML: line 7, column 1: the key 'mine' is there twice"]),
+        (METHOD, METHOD + METHOD, ["is not valid YAML: line 8, column 1: the key 'mine' is there twice"]),
         ("Mine", "[Mine", ["is not valid YAML: line "]),
     ],
 )
@@ -78,7 +84,7 @@ def test_a_method_that_cannot_be_used(tmp_path: Path, before: str, after: str, s
     path = tmp_path / "methods.yml"
     assert before in METHOD
     path.write_text(METHOD.replace(before, after), encoding="utf-8")
-    found = refused(methods.read, path)
+    found = refused(spelling.read, path)
     assert [line[: len(begin)] for line, begin in zip(found, said)] == said
     assert len(found) == len(said)
 

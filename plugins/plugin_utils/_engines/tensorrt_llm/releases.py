@@ -18,11 +18,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     release_of,
     version_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES, Family
 
 RANGES: list[Range] = [[family["first"], family["last"]] for family in FAMILIES]
-AUTO = "auto"
 FAMILY_NAMES = tuple(str(family["name"]) for family in FAMILIES)
 MOVING_TAGS: dict[str, str] = {tag: release for family in FAMILIES for tag, release in family["tags"].items()}
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+    KNOWN_ISSUES,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
+    build,
+)
 
 GPT = "openai/gpt-oss-120b"
 LLAMA = "nvidia/Llama-3.3-70B-Instruct-FP4"

@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import releases as trtllm_releases
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES, in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import (
+    releases as trtllm_releases,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
+    FAMILIES,
+    in_words,
+)
 
 FAMILY_LIST = ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
 DOUBT = "the server may refuse what passes here and accept what is refused"

@@ -32,9 +32,16 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, within
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import RELEASE, SPECULATION
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Issue
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
+    RELEASE,
+    SPECULATION,
+)
+
+# The issue of releases that size the KV cache by bytes. Its row has the models; the plan has the bytes.
+SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 
 Values = t.Mapping[str, t.Sequence[t.Any]]
 
@@ -60,13 +67,9 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class KnownIssue:
+class KnownIssue(Issue):
     """One row."""
 
-    id: str
-    message: str
-    url: str
-    path: str = "release"
     first: str | None = None
     last: str | None = None
     models: str = ""
@@ -94,9 +97,6 @@ class KnownIssue:
 
     def _is_of(self, version: Version | None) -> bool:
         return self.first is None or (version is not None and within(version, self.first, self.last))
-
-    def __str__(self) -> str:
-        return f"{self.message}; see {self.url}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -8,13 +8,12 @@ import typing as t
 
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
-    ARGUMENTS,
-    answer,
-    build,
-    requested,
+from ansible_collections.dgx_spark.speculative.plugins.action.trtllm_config import ARGUMENTS, ENGINE, requested
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import answer
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
+    FAMILIES,
+    in_words,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES, in_words
 
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"
 TEXT = (
@@ -44,8 +43,7 @@ def run(**parameters: t.Any) -> dict[str, t.Any]:
     validated = ArgumentSpecValidator(ARGUMENTS).validate(given)
     if validated.error_messages:
         return {"failed": True, "msg": "; ".join(validated.error_messages)}
-    built = build(requested(validated.validated_parameters))
-    return {**answer(built), "warnings": list(map(str, built.warnings))}
+    return answer(ENGINE, ENGINE.build(requested(validated.validated_parameters)))
 
 
 def test_what_is_asked_for_is_rendered() -> None:

@@ -1,0 +1,205 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The interface of an engine: all that the rest of the collection asks about the program that serves a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Range
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
+
+Mapping = t.Mapping[str, t.Any]
+Options = dict[str, t.Any]
+# The release family is the one of the image's tag.
+AUTO = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """The neutral inputs, and explicit engine options.
+
+    Without a method the options may have their own speculation. `kv_cache_bytes` is the planned size, if there is one.
+    """
+
+    release: str
+    method: str | None = None
+    draft_model: str | None = None
+    drafted: int | None = None
+    revision: str | None = None
+    options: Mapping = dataclasses.field(default_factory=dict)
+    world_size: int = 1
+    family: str = AUTO
+    target_model: str | None = None
+    kv_cache_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Issue:
+    """A combination that a public thread reports as bad, under the option by which it is reported."""
+
+    id: str
+    message: str
+    url: str
+    path: str = "release"
+
+    def __str__(self) -> str:
+        return f"{self.message}; see {self.url}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """The answer to a request; the options are complete only without errors."""
+
+    release: str
+    family: str
+    method: str
+    options: Options
+    errors: list[Finding]
+    warnings: list[Finding]
+    known_issues: t.Sequence[Issue] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """Speculation as engine options write it: the method, the draft model, the draft length, and the option for that.
+
+    The method is the engine's own name where it belongs to no method of ours; empty if it is unknown.
+    """
+
+    method: str
+    draft: str | None
+    length: int | None
+    length_key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What engine options say of memory. A number is None where they leave it to the plan."""
+
+    # Tokens of a conversation.
+    context: int | None
+    # Conversations at once.
+    concurrency: int | None
+    # Tokens of the KV cache; `by_fraction` if it takes a fraction of the free memory.
+    tokens: int | None
+    by_fraction: bool
+    fraction: float
+    # Values of the KV cache: auto follows the checkpoint.
+    cache_type: str
+    # Tokens of a block, and tokens that a conversation takes beyond its context for each drafted token.
+    block: int
+    per_drafted: int
+    # Bytes besides weights and KV cache.
+    workspace: int
+
+
+@dataclasses.dataclass(frozen=True)
+class OptionNames:
+    """The names of the engine options that the memory plan's messages mention."""
+
+    context: str
+    concurrency: str
+    tokens: str
+    fraction: str
+    cache_type: str
+    prompt: str
+    chunking: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """What the memory plan decides for options that are not set. None if it decides nothing."""
+
+    concurrency: int
+    context: int | None
+    tokens: int | None
+    chunked: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """A program that serves a model. Its functions are pure; `speculation` is its option for that."""
+
+    name: str
+    words: str
+    # The role that runs its container.
+    role: str
+    speculation: str
+    # Names of the speculation methods that it has.
+    methods: tuple[str, ...]
+    # Release families, and the releases of each.
+    families: tuple[str, ...]
+    ranges: t.Sequence[Range]
+    names: OptionNames
+    # What it does beyond the length that a head was made for; empty if nothing is known.
+    beyond_head: str
+    # Options of a release, with errors and warnings, and their text.
+    build: t.Callable[[Request], Built]
+    render: t.Callable[[Mapping], str]
+    # Speculation in options; the memory that options want; the options that a plan adds.
+    section: t.Callable[[Mapping], Section]
+    limits: t.Callable[[Mapping], Limits]
+    fill: t.Callable[[Mapping, Planned], Options]
+    # The most tokens of a prompt if these are less than the context.
+    longest_prompt: t.Callable[[Mapping, int | None], int | None]
+    # The environment of a rank on several Sparks, from its network interfaces and their subnets.
+    fabric: t.Callable[[str, t.Sequence[str]], dict[str, str]]
+    # Known issues of the NCCL of these ranks.
+    issues_of_ranks: t.Callable[[t.Sequence[Mapping]], list[str]]
+
+
+def is_set(options: Mapping, path: str) -> bool:
+    """Return whether an option with a path like `kv_cache_config.max_tokens` is given, also as null."""
+    *above, key = path.split(".")
+    for name in above:
+        options = options.get(name) or {}
+        if not isinstance(options, dict):
+            return False
+    return key in options
+
+
+def failure(engine: Engine, built: Built) -> str:
+    """Return a headline and one line for each error."""
+    count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
+    headline = f"Validating the engine options for {engine.words} {built.release} found {count}, to be corrected:"
+    return "\n".join([headline, *(f"- {error}" for error in built.errors)])
+
+
+def answer(engine: Engine, built: Built) -> dict[str, t.Any]:
+    """Return the result of a task about engine options; with errors it fails."""
+    about = {
+        "release": built.release,
+        "family": built.family,
+        "method": built.method,
+        "warnings": [str(warning) for warning in built.warnings],
+    }
+    if built.errors:
+        errors = [{"path": error.path, "message": error.message} for error in built.errors]
+        return {**about, "failed": True, "msg": failure(engine, built), "errors": errors}
+    issues = [{"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues]
+    return {
+        **about,
+        "changed": False,
+        "known_issues": issues,
+        "options": built.options,
+        "text": engine.render(built.options),
+    }
+
+
+def of_recipe(recipe: Mapping) -> Request:
+    """Return the request of a recipe or of a deployment's values. An empty value becomes None."""
+    return Request(
+        **{key: recipe[key] for key in ("options", "family")},
+        release=recipe["image"],
+        method=recipe["method"] or None,
+        draft_model=recipe["draft"] or None,
+        drafted=recipe["draft_length"] or None,
+        target_model=recipe["target"],
+        world_size=recipe["sparks"],
+    )

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Read the speculation methods, the rows of methods.yml.
+
+A row, under the name that recipes have for it
+    words        its usual name
+    description  its effect, as the rest of a sentence
+    draft_model  its draft model: a `head` continues from the target's hidden states, with one layer of KV cache of the
+                 target's type; a `model` drafts by itself, with a cache of its own; default: none
+    engines      by the name of each engine that has it, the engine's spelling of it; the engine's package explains it
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
+
+HEAD, MODEL = "head", "model"
+# The name of no method: the target model alone.
+NONE = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A row. A method without a draft model drafts from the target model or the text."""
+
+    words: str
+    description: str
+    engines: t.Mapping[str, t.Mapping[str, t.Any]]
+    draft_model: str | None = None
+
+
+ROW: dict[str, Field] = {
+    "words": Field(str, required=True),
+    "description": Field(str, required=True),
+    "draft_model": Field(str, choices=(HEAD, MODEL)),
+    "engines": Field(dict, required=True, each=Field(dict, required=True)),
+}
+
+
+def read_methods(path: Path) -> dict[str, Method]:
+    """Return the methods of a file, by name; raises DataError."""
+    rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
+    refuse(path, [f"{name} is the name of no method: give it another one" for name in rows if name == NONE])
+    return {name: Method(**row) for name, row in rows.items()}
+
+
+FILE = Path(__file__).with_suffix(".yml")
+METHODS = read_methods(FILE)
+CHOICES = (*METHODS, NONE)
+
+
+def draft_model(method: str | None) -> str | None:
+    """Return the kind of draft model that a method needs; None if it is not a method."""
+    return METHODS[method].draft_model if method in METHODS else None
+
+
+def called(how: t.Mapping[str, t.Any]) -> str:
+    """Return a method and a draft length, as recipes and records have them, in words."""
+    return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
+
+
+def at_most(how: t.Mapping[str, t.Any]) -> int:
+    """Return the maximum tokens of a pass: all drafted tokens, and the target model's own one."""
+    return int(how["draft_length"]) + 1

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The engines by name, and the words for how one drafts."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import decoding_type
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, called
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TENSORRT_LLM,)}
+# The engine of a recipe that names none.
+DEFAULT = TENSORRT_LLM.name
+
+
+def engine_of(how: t.Mapping[str, t.Any]) -> Engine:
+    """Return the engine of a recipe, a deployment or a record."""
+    return ENGINES[how.get("engine") or DEFAULT]
+
+
+def drafting(how: t.Mapping[str, t.Any]) -> str | None:
+    """Return the speculation in words; None if it is unknown."""
+    method = how.get("method")
+    if method is None:
+        return None
+    if method in METHODS:
+        return f"with {called(how)}"
+    if method:
+        return "without speculation"
+    # The engine options have the method.
+    engine = engine_of(how)
+    own = decoding_type(how) or how.get("decoding_type")
+    known = METHODS.get(engine.section({"decoding_type": own}).method)
+    words = known.words if known else own
+    return f"with {words}, by a {engine.speculation} of its own" if own else f"with a {engine.speculation} of its own"

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""TensorRT-LLM as an engine."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+    issues_of_nccl,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
+    FAMILY_NAMES,
+    RANGES,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
+    NAME,
+    SPELLINGS,
+    length_key,
+    method_of,
+)
+
+# Ranks run as root; headers and assembler for kernels that are compiled at run time.
+RANKS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "CPATH": "/usr/local/cuda/include",
+    "TRITON_PTXAS_PATH": "/usr/local/cuda/bin/ptxas",
+}
+
+
+def section(given: t.Mapping[str, t.Any]) -> Section:
+    """Return the method, the draft model and the draft length in a speculative_config."""
+    kind = given.get("decoding_type")
+    key = length_key(kind)
+    return Section(
+        method=method_of(kind) if isinstance(kind, str) and kind else "",
+        draft=given.get("speculative_model") or given.get("speculative_model_dir"),
+        length=positive_int(given.get(key)),
+        length_key=key,
+    )
+
+
+def fabric(interfaces: str, subnets: t.Sequence[str]) -> dict[str, str]:
+    """Return the environment by which Open MPI and UCX use the fabric."""
+    return {"UCX_NET_DEVICES": interfaces, "OMPI_MCA_btl_tcp_if_include": ",".join(subnets), **RANKS}
+
+
+TENSORRT_LLM = Engine(
+    name=NAME,
+    words="TensorRT-LLM",
+    role="trtllm_container",
+    speculation="speculative_config",
+    methods=tuple(SPELLINGS),
+    families=FAMILY_NAMES,
+    ranges=RANGES,
+    names=memory.NAMES,
+    # Before that pull request the head's table of positions has the length in its config.json.
+    beyond_head="TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions",
+    build=build,
+    render=render,
+    section=section,
+    limits=memory.limits,
+    fill=memory.fill,
+    longest_prompt=longest_prompt,
+    fabric=fabric,
+    issues_of_ranks=issues_of_nccl,
+)
