@@ -20,7 +20,7 @@ FIRST = (
     "speculative_serve_port",
     "speculative_serve_expose",
     "api_proxy_keys",
-    "trtllm_container_image",
+    "engine_container_image",
     "huggingface_cache_directory",
     "huggingface_cache_token",
     "speculative_serve_reserve_gib",

@@ -10,8 +10,7 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
-    CATALOGUE,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
     DOCKER,
     INFORMATION,
     JOB,
@@ -23,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
     WARNING,
     KnownProblem,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
     KNOWN_ISSUES,
     KnownIssue,

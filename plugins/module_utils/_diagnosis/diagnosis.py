@@ -12,12 +12,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
-    CATALOGUE,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
     CAUSE,
     DOCKER,
     HINT,
@@ -26,13 +21,16 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
     KERNEL,
     LOG,
     MACHINE,
-    MEMORY,
     RECORD,
     WARNING,
     WRAPPER,
     KnownProblem,
-    known,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, MEMORY, known
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     Reason,
     after_last_end,

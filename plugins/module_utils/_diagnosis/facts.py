@@ -35,12 +35,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import memory_holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import seconds_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     reason,
     remarks,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
     STAYS_DOWN,
     TRIAL_FAILED,

@@ -18,11 +18,14 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
+
 MASK = "<masked>"
 # Variables whose values do not identify a person or a machine. All others are masked.
 HARMLESS = re.compile(
     r"^(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
-    r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|OMPI_\w*|OPAL_\w*|TLLM_\w*|TRTLLM_\w*|TRT_LLM_\w*|TRT_VERSION|TRITON_\w*"
+    r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|TRITON_\w*"
+    rf"|(?:{'|'.join(name for log in LOGS.values() for name in log.variables)})\w*"
     r"|TORCH\w*|PYTORCH_\w*|FLASHINFER_\w*|TIKTOKEN_\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|HF_MODULES_CACHE"
     r"|HF_TOKEN_PATH|TRANSFORMERS_\w*|TOKENIZERS_PARALLELISM|NVIDIA_\w+|NV_\w+|DGX_SPARK_\w+|DISABLE_\w+)$"
 )

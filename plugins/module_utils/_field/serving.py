@@ -22,6 +22,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
@@ -32,16 +34,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 
 # The log is rotated at 20 MB, and the KV cache lines are at the beginning of a start.
 LOG_BYTES = 32 * 2**20
-# The engine prints a smaller one first, of its estimation, and how that ended; then one for each cache that it has.
-KV_ESTIMATED = "Peak memory during memory usage profiling"
-KV_MADE = re.compile(r"Allocated ([\d.]+) GiB for max tokens in paged KV cache \((\d+)\)")
-KV_REDUCED = re.compile(r"exceeds upper bound (\d+) for available blocks")
 DEADLINE_S = 10.0
 # The memory guard's own log, the older part first, and what ends a load in it.
 GUARD_LOGS = ("memory.log.1", "memory.log")
 LOADED = ("ready", "ended", "stopped")
 CURVE_POINTS = 300
-# A process that imports TensorRT-LLM is said to hold 5 to 8 GB; the server's memory is the same memory.
+# A process that imports an engine is said to hold 5 to 8 GB; the server's memory is the same memory.
 IMPORT_NEEDS = 16 * 10**9
 IMPORT_DEADLINE_S = 900.0
 IMPORT_NAME = "dgx-spark-speculative-field-import"
@@ -59,7 +57,7 @@ for place in {p for p in sys.path if p.endswith("-packages")}:
 for way in ("cold", "warm"):
     began = time.monotonic()
     if os.fork() == 0:
-        import tensorrt_llm
+        __import__(sys.argv[1])
         print("dgx-spark-import", way, round(time.monotonic() - began, 1), flush=True)
         os._exit(0)
     os.wait()
@@ -79,8 +77,9 @@ def image(world: World) -> str:
     return world.record()["image"]["reference"]
 
 
-def engine_options(world: World) -> dict[str, t.Any]:
-    return world.record()["options"]
+def engine(world: World) -> Log:
+    """Return what is known of the engine that serves; a record without its name is of the first one."""
+    return LOGS.get(str(world.record().get("engine"))) or next(iter(LOGS.values()))
 
 
 def log(world: World) -> list[str]:
@@ -93,25 +92,18 @@ def log(world: World) -> list[str]:
 
 
 def kv_planned(world: World) -> int:
-    wanted = engine_options(world).get("kv_cache_config") or {}
-    if "max_tokens" not in wanted:
+    tokens = engine(world).cache_planned(world.record()["options"])
+    if tokens is None:
         raise NotMeasured("the deployment leaves the size of its KV cache to the engine")
-    return wanted["max_tokens"]
+    return tokens
 
 
 def kv_made(world: World) -> str:
     """Return the KV cache that the engine made, by its log, beside what was planned."""
-    lines = log(world)
-    estimated = max((number for number, line in enumerate(lines) if KV_ESTIMATED in line), default=None)
-    made = [match for line in lines[estimated or 0 :] if (match := KV_MADE.search(line))]
-    if not made:
+    made = engine(world).cache_made(log(world))
+    if made is None:
         raise NotMeasured("no line of the server's log says so")
-    reduced = [match.group(1) for line in lines if (match := KV_REDUCED.search(line))]
-    note = f", reduced to {int(reduced[-1]):,}" if reduced else ""
-    caches = made if estimated is not None else made[-1:]
-    # All ranks log the same.
-    told = dict.fromkeys(f"{int(cache.group(2)):,} tokens, {cache.group(1)} GiB" for cache in caches)
-    return " and ".join(told) + note
+    return made
 
 
 def loading_time(world: World) -> float:
@@ -177,9 +169,10 @@ def page(world: World, path: str) -> tuple[int, str]:
 
 def figures(world: World) -> list[str]:
     """Return the names of the figures that the server counts; an empty list is an answer."""
-    status, text = page(world, "/prometheus/metrics")
+    log_of = engine(world)
+    status, text = page(world, f"/{log_of.metrics}")
     if status != 200:
-        raise NotMeasured(f"/prometheus/metrics answers with {status}; it needs return_perf_metrics: true")
+        raise NotMeasured(f"/{log_of.metrics} answers with {status}; it needs {log_of.metrics_option}")
     return sorted(set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)))
 
 
@@ -188,7 +181,8 @@ def health(world: World) -> int:
 
 
 def cold_import(world: World) -> list[str]:
-    """Return the seconds in which the image imports TensorRT-LLM in a temporary container."""
+    """Return the seconds in which the image imports its engine in a temporary container."""
+    package = engine(world).package
     free = parse_meminfo(world.read("/proc/meminfo"))["MemAvailable"]
     if free < IMPORT_NEEDS:
         raise NotMeasured(
@@ -196,13 +190,13 @@ def cold_import(world: World) -> list[str]:
             " stop the server with stop.yml and check again"
         )
     options = ("--rm", "--network", "none", "--gpus", "all", "--entrypoint", "python3", "--name", IMPORT_NAME)
-    command = ("docker", "run", *options, world.slot()["Image"], "-c", IMPORT)
+    command = ("docker", "run", *options, world.slot()["Image"], "-c", IMPORT, package)
     try:
         said = IMPORTED.findall(world.output(*command, deadline=IMPORT_DEADLINE_S))
     finally:
         world.run(("docker", "rm", "--force", IMPORT_NAME))
     if not said:
-        raise NotMeasured("the image has no tensorrt_llm that can be imported")
+        raise NotMeasured(f"the image has no {package} that can be imported")
     return [f"{way} {seconds} s" for way, seconds in said]
 
 
@@ -273,6 +267,6 @@ SERVING = (
     Sensor("speed", "Server", "Speed of one answer", measurement("tokens_per_second"), "record.json", "tokens/s"),
     Sensor("acceptance", "Server", "Tokens a pass", measurement("acceptance_length"), "record.json"),
     Sensor("health", "Server", "/health answers with", health, "HTTP"),
-    Sensor("figures", "Server", "Figures that it counts", figures, "/prometheus/metrics"),
-    Sensor("import", "Server", "Import of tensorrt_llm", cold_import, "docker run"),
+    Sensor("figures", "Server", "Figures that it counts", figures, "HTTP"),
+    Sensor("import", "Server", "Import of the engine", cold_import, "docker run"),
 )

@@ -4,15 +4,14 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Read the log of a TensorRT-LLM server: why it died, how far it has loaded."""
+"""Read the log of a server: why it died, how far it has loaded."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
-    CATALOGUE,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
     CAUSE,
     HINT,
     INFORMATION,
@@ -21,20 +20,17 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
     WRAPPER,
     KnownProblem,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
-    END_MARKER,
-    ENTRYPOINT_MARK,
-    STAGES,
-    START_MARKERS,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS, STAGES, START_MARKERS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import END_MARKER, ENTRYPOINT_MARK
 
 ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_MPIRUN = re.compile(r"^\[\d+,\d+\]<\w+>:", re.MULTILINE)
-# Prefixes of messages from TensorRT-LLM and uvicorn.
+# What the launcher of ranks writes before each of their lines.
+_TAG = re.compile("|".join(f"^{log.tag}" for log in LOGS.values() if log.tag), re.MULTILINE)
+# What engines write before a message, and uvicorn after that.
 _PREFIX = re.compile(
-    r"^(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]\s*)?"
-    r"(?:\[(?:TRT-LLM|TensorRT-LLM|RANK \d+|[EWIVD]|ERROR|WARNING|INFO)\]\s*)*"
+    rf"^(?:(?:{'|'.join(prefix for log in LOGS.values() for prefix in log.prefixes)})\s*)*"
     r"(?:(?:ERROR|WARNING|INFO):\s+)?"
 )
 _ERROR_LEVEL = re.compile(r"\[(?:E|ERROR)\]|^(?:ERROR|Error|error|fatal|FATAL)\b|Segfault|Segmentation fault")
@@ -44,7 +40,7 @@ _TYPE_TAIL = re.compile(r"\s*\[type=.*$")
 # The access lines of looks at the server are noise, too: the watchdog's, the probe's and those of other monitoring.
 _NOISE = re.compile(
     r"^[\s\-=*_+^~]*$|^\s*For further information visit |\?asked-by=watchdog HTTP"
-    r'|"GET /(?:health|version|v1/models|prometheus/metrics)\S* HTTP/[\d.]+" 200'
+    rf'|"GET /(?:health|version|v1/models|{"|".join(log.metrics for log in LOGS.values())})\S* HTTP/[\d.]+" 200'
 )
 _LONGEST = 300
 # No useful line is longer, and an endless one would occupy these expressions for hours.
@@ -67,9 +63,9 @@ class Progress(t.NamedTuple):
 
 
 def _collapse(text: str) -> list[str]:
-    """Return the text as a terminal shows it: without overwritten lines, colours and mpirun's tags."""
+    """Return the text as a terminal shows it: without overwritten lines, colours and the launcher's tags."""
     lines = []
-    for line in _MPIRUN.sub("", _ANSI.sub("", text)).split("\n"):
+    for line in _TAG.sub("", _ANSI.sub("", text)).split("\n"):
         states = [state for state in line.split("\r") if state.strip()]
         lines.append(states[-1][:_LONGEST_LINE].rstrip() if states else "")
     return lines

@@ -132,7 +132,7 @@ class ReadinessWait:
             return look
         if not look.models and not self.model:
             look.state = "unhealthy"
-            look.error = f"What listens at {self.url} lists no model on /v1/models; is it trtllm-serve?"
+            look.error = f"What listens at {self.url} lists no model on /v1/models; is it a model server?"
         return look
 
     def read_state(self) -> dict[str, t.Any] | None:

@@ -12,6 +12,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import CAUSE, DOCKER, HINT
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     PEER_LOST,
@@ -20,12 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     WAITING_FOR_WORKER,
     WORKER_READY,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
-    CAUSE,
-    DOCKER,
-    HINT,
-    known,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import known
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
@@ -369,7 +365,7 @@ class ServerInspector:
             return self._unhealthy(f"answers {health.status} on /health: {said.rstrip('.')}")
         self._models = self._client.models()
         if not self._models:
-            return self._unhealthy("lists no model on /v1/models; is it trtllm-serve?")
+            return self._unhealthy("lists no model on /v1/models; is it a model server?")
         trial = trial_of(self._facts.state)
         if trial:
             # The benchmark would measure a probe along with its own requests.

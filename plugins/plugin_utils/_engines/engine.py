@@ -128,8 +128,6 @@ class Engine:
 
     name: str
     words: str
-    # The role that runs its container.
-    role: str
     speculation: str
     # Names of the speculation methods that it has.
     methods: tuple[str, ...]

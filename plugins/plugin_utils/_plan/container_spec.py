@@ -25,7 +25,7 @@ PROGRAMS = "/deployment"
 TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank", "trust"))
 # Derived from models and options, which are compared themselves; another release may derive other values.
 TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
-# Docker settings that are not planned: inputs of the role trtllm_container.
+# Docker settings that are not planned: inputs of the role engine_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
     *("log_max_size", "log_max_files"),

@@ -53,7 +53,7 @@ def exposure_problem(
         )
     if network == "bridge" and len(hosts) > 1:
         return (
-            f"{engine.role}_network is bridge, but a deployment on several Sparks needs the host network. Set it to "
+            "engine_container_network is bridge, but a deployment on several Sparks needs the host network. Set it to "
             "host."
         )
     return ""

@@ -18,9 +18,8 @@ Row = t.Mapping[str, t.Any]
 
 
 class Publish(t.TypedDict):
-    """The network and the published ports of a container, and the role whose inputs they are."""
+    """The network and the published ports of a container."""
 
-    role: str
     network: str
     # As the user wrote them.
     ports: t.Sequence[str]
@@ -97,7 +96,7 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
         given = asked["ports"]
         text = f"({', '.join(given)}) has none for it" if given else "is empty"
         return (
-            f"{asked['role']}_network is bridge, and {asked['role']}_published_ports {text}, so no client "
+            f"engine_container_network is bridge, and engine_container_published_ports {text}, so no client "
             f"could reach the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
         )
     others = (one for one in published if not re.match(r"127[.]|::1$", one["address"]))
@@ -105,9 +104,9 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
     if to_all is None:
         return ""
     return (
-        f"{to_all['text']} in {asked['role']}_published_ports publishes a server without authentication to every "
+        f"{to_all['text']} in engine_container_published_ports publishes a server without authentication to every "
         "machine that can reach this host; ufw does not stop that. Publish on 127.0.0.1, or set "
-        f"{asked['role']}_allow_unauthenticated: true."
+        "engine_container_allow_unauthenticated: true."
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     container_spec,
     host_vars,
@@ -56,7 +55,7 @@ def settings(container: Inputs) -> Result:
 def node_inputs(run: Run) -> Result:
     """Return the inputs and the exported variables of four roles for this Spark."""
     serve, container, network = (
-        run.inputs(role) for role in ("speculative_serve", engine_of(run.recipe).role, "spark_network")
+        run.inputs(role) for role in ("speculative_serve", "engine_container", "spark_network")
     )
     devices = container.get("devices", [])
     return {

@@ -13,7 +13,6 @@ import json
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, serving
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
@@ -46,7 +45,7 @@ def user_inputs(run: Run) -> Result:
     """Return the recipe and all inputs that change it. The values of `given` carry their sources."""
     serve = run.inputs("speculative_serve")
     given = {
-        "image": run.inputs(engine_of(run.recipe).role).get("image", run.recipe["image"]),
+        "image": run.inputs("engine_container").get("image", run.recipe["image"]),
         "target": serve["target_model"],
         "draft": serve["draft_model"],
         **{name: serve.get(name) for name in SAME_NAMES},

@@ -24,7 +24,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     NOT_DEPLOYMENTS,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     MOST_DRAFTED,
     check_environment,
@@ -40,6 +39,7 @@ OUTPUTS = (
     "engine_container_definition",
     "engine_container_facts",
     "engine_container_image_bytes",
+    "engine_container_option_check",
     "engine_container_registry",
     "engine_container_switchover",
     "engine_container_started_at",
@@ -61,7 +61,6 @@ OUTPUTS = (
     "speculative_serve_record",
     "speculative_serve_status",
     "speculative_serve_stopped",
-    *(f"{engine.role}_option_check" for engine in ENGINES.values()),
 )
 
 # The inputs of open_webui.yml and cleanup.yml for Open WebUI, which has no role.

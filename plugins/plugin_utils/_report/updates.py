@@ -20,7 +20,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.upda
     Row,
     short,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import with_models
 
 MODELS = ("target_model", "draft_model")
@@ -90,22 +89,21 @@ def next_steps(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
     ]
 
 
-def untried(record: Mapping, rows: t.Iterable[Row]) -> list[str]:
+def untried(rows: t.Iterable[Row]) -> list[str]:
     """Return a note on a newer image that is not proposed, with the input that tries it."""
     return [
         f"{row.beyond} is the newest release. It is not proposed, because it may need other engine options; to try it: "
-        f"-e {engine_of(record).role}_image={row.name}:{row.beyond}."
+        f"-e engine_container_image={row.name}:{row.beyond}."
         for row in rows
         if row.beyond
     ]
 
 
-def persist_lines(record: Mapping, rows: t.Iterable[Row]) -> list[str]:
+def persist_lines(rows: t.Iterable[Row]) -> list[str]:
     """Return what a user can do once the newer versions are deployed."""
     images = [row.proposed for row in rows if row.kind == "image" and row.proposed]
-    role = engine_of(record).role
     return [
-        *(f"To keep this image, set {role}_image: {image} in the inventory." for image in images),
+        *(f"To keep this image, set engine_container_image: {image} in the inventory." for image in images),
         "To roll back: serve.yml -e previous=true",
     ]
 
@@ -114,14 +112,14 @@ def report(host: str, record: Mapping, recipe: Mapping, rows: t.Sequence[Row]) -
     """Return the results of the action update_info."""
     newer = any(row.proposed for row in rows)
     heading = f"{host}: what is newer than '{record['deployment']}', deployed {record.get('deployed_at') or 'once'}"
-    told = [*(note for row in rows for note in row.notes), *untried(record, rows)]
+    told = [*(note for row in rows for note in row.notes), *untried(rows)]
     notes = [line for note in told for line in wrap_text(note, "  - ", "    ")]
     return {
         "newer": newer,
         "overrides": overrides(record, recipe, rows) if recipe and newer else {},
         "lines": [heading, *table(rows), *notes],
         "next_steps": next_steps(recipe, rows),
-        "persist_lines": persist_lines(record, rows),
+        "persist_lines": persist_lines(rows),
     }
 
 

@@ -82,7 +82,7 @@ def test_a_pull_that_goes_on_by_itself_holds_nothing_and_another_one_ends_it(
     run.kill()
     until(lambda: holder(spark) is None, 5)
     image = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"
-    other = playbook.Background(tmp_path / "other.log", "single_eagle3", *ONE, "-e", f"trtllm_container_image={image}")
+    other = playbook.Background(tmp_path / "other.log", "single_eagle3", *ONE, "-e", f"engine_container_image={image}")
     told = "another pull job, which had been running since"
     other.wait_for(lambda: told in other.log.read_text("utf-8"))
     internet.clear_faults()

@@ -125,7 +125,7 @@ def open_ports(spark: Spark) -> list[str]:
 
 def test_the_bridge_and_its_two_rules_come_and_go(spark: Spark, tmp_path: Path) -> None:
     before = spark.exec(RULES).stdout
-    bridge = {"trtllm_container_network": "bridge"}
+    bridge = {"engine_container_network": "bridge"}
     playbook.succeed("single_eagle3", variables=bridge)
     facts = inspect(spark)
     assert facts["HostConfig"]["NetworkMode"] in ("bridge", "default")

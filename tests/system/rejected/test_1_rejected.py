@@ -39,14 +39,14 @@ def test_a_misspelt_engine_option() -> None:
 
 
 def test_an_image_tag_that_does_not_exist() -> None:
-    text = message(trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21")
+    text = message(engine_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21")
     assert "1.3.0rc21" in text
     assert "1.3.0rc12" in text
 
 
 def test_all_that_stands_in_the_way_is_told_at_once() -> None:
     text = message(
-        trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21",
+        engine_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21",
         speculative_serve_concurrency=1000,
     )
     assert text.startswith("2 problems; ")
@@ -55,7 +55,7 @@ def test_all_that_stands_in_the_way_is_told_at_once() -> None:
 
 
 def test_an_image_for_another_processor() -> None:
-    text = message(trtllm_container_image=FOREIGN)
+    text = message(engine_container_image=FOREIGN)
     for name in (FOREIGN, f"linux/{FOREIGN_ARCHITECTURE}", f"linux/{ARCHITECTURE}"):
         assert name in text
 
@@ -112,7 +112,7 @@ def test_a_disk_too_small_for_the_models(spark: Spark) -> None:
 
 
 def test_a_disk_too_small_for_the_image() -> None:
-    text = message(trtllm_container_unpack_factor=100_000)
+    text = message(engine_container_unpack_factor=100_000)
     assert "/var/lib/containerd" in text
     assert "needs" in text
     assert text.count("GB") + text.count("TB") >= 2
@@ -127,7 +127,7 @@ def process_on_the_port(spark: Spark) -> t.Iterator[None]:
 @pytest.mark.usefixtures("process_on_the_port")
 @pytest.mark.parametrize("network", ["host", "bridge"])
 def test_a_port_that_a_process_has(network: str) -> None:
-    text = message(trtllm_container_network=network)
+    text = message(engine_container_network=network)
     assert "8000" in text
     assert "python3" in text
     assert "speculative_serve_port" in text

@@ -28,7 +28,7 @@ def test_an_image_for_another_processor_that_is_here(spark: Spark, internet: Int
     assert pulled.returncode == 0, pulled.stderr
     internet.reset_counters()
     try:
-        text = playbook.fail("single_eagle3", variables={"trtllm_container_image": FOREIGN}).message
+        text = playbook.fail("single_eagle3", variables={"engine_container_image": FOREIGN}).message
     finally:
         spark.exec(["docker", "image", "rm", FOREIGN])
     assert f"linux/{FOREIGN_ARCHITECTURE}" in text

@@ -64,7 +64,7 @@ def test_what_an_image_refuses_is_told_before_the_models_with_what_serves_instea
     ],
 )
 def test_each_release_gets_its_spelling(spark: Spark, tag: str, spelling: dict[str, str], warning: str) -> None:
-    outcome = playbook.succeed("single_eagle3", variables={"trtllm_container_image": image(tag)})
+    outcome = playbook.succeed("single_eagle3", variables={"engine_container_image": image(tag)})
     section = yaml.safe_load(spark.read_file(f"{spark.mounted()}/options.yml"))["speculative_config"]
     assert section["decoding_type"] == spelling["decoding_type"]
     assert section["max_draft_len"] == 5
@@ -87,7 +87,7 @@ def test_drafts_of_a_whole_model_on_the_oldest_image(spark: Spark) -> None:
 
 
 def test_the_image_is_asked_once_for_the_same_options(spark: Spark) -> None:
-    changed = {"trtllm_container_image": image("1.3.0rc13"), "speculative_serve_port": 8001}
+    changed = {"engine_container_image": image("1.3.0rc13"), "speculative_serve_port": 8001}
     first = playbook.succeed("single_eagle3", variables={**changed, "speculative_serve_draft_length": 2})
     assert ASKED in first.tasks("ok")
     again = playbook.succeed(
@@ -107,7 +107,7 @@ def test_an_image_that_cannot_be_asked_is_told(spark: Spark) -> None:
 def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Internet) -> None:
     before = record(spark)
     # Told to be 1.3, which that image is not.
-    wrong = {"trtllm_container_image": image("spark-single-gpu-dev"), "speculative_serve_family": "1.3"}
+    wrong = {"engine_container_image": image("spark-single-gpu-dev"), "speculative_serve_family": "1.3"}
     message = playbook.fail("single_eagle3", variables=wrong).message
     assert "rejects the engine options" in message
     assert "Invalid decoding type" in message
@@ -120,9 +120,9 @@ def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Int
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"trtllm_container_image": image("1.1.0")}, ["1.1.0", "family"]),
+        ({"engine_container_image": image("1.1.0")}, ["1.1.0", "family"]),
         (
-            {"trtllm_container_image": image("1.2.0rc6"), "speculative_serve_options": {"enable_energy_metrics": True}},
+            {"engine_container_image": image("1.2.0rc6"), "speculative_serve_options": {"enable_energy_metrics": True}},
             ["enable_energy_metrics"],
         ),
     ],

@@ -26,7 +26,7 @@ def test_a_kv_cache_that_became_smaller_than_planned_is_told(deployed: Deployed,
     # The memory guard would end a server that leaves so little; how newer releases tell of their cache is not known.
     image = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
     playbook.succeed(
-        "single_eagle3", variables={"speculative_serve_memory_guard": False, "trtllm_container_image": image}
+        "single_eagle3", variables={"speculative_serve_memory_guard": False, "engine_container_image": image}
     )
     # Something else has taken 50 GB since the plan was made.
     with spark.gpu(system_bytes=55e9):

@@ -59,7 +59,7 @@ def test_the_power_of_both_is_gone_while_the_other_one_loads(head: Node, worker:
 
 
 def test_a_container_that_docker_does_not_make_leaves_a_head_that_was_put_aside(head: Node, worker: Node) -> None:
-    wish = {"speculative_serve_draft_length": TRIED, "trtllm_container_devices": ["/dev/none:/dev/none"]}
+    wish = {"speculative_serve_draft_length": TRIED, "engine_container_devices": ["/dev/none:/dev/none"]}
     outcome = playbook.fail("two_sparks", variables=wish)
     assert "Docker could not start the container" in outcome.output
     assert "The previous deployment serves again." in " ".join(outcome.output.split())

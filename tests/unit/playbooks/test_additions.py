@@ -163,7 +163,7 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     ("arguments", "said"),
     [
         (
-            ["-e", "trtllm_container_image=registry.example/release:1.2.0rc6"],
+            ["-e", "engine_container_image=registry.example/release:1.2.0rc6"],
             "release family 1.2 does not have lookup",
         ),
         (

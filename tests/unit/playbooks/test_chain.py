@@ -54,7 +54,7 @@ PLAY = """
 def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
     """What each host hands out at the end, by its name."""
     deployment = {"image": "release:1", "state_directory": f"{directory}/{{{{ inventory_hostname }}}}"}
-    given = {"entries": entries, "shown": shown, "trtllm_container_image": "release:1"}
+    given = {"entries": entries, "shown": shown, "engine_container_image": "release:1"}
     inventory = {"sparks": {"hosts": hosts, "vars": {**given, "deployment_settings": deployment}}}
     (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     done = plays.run(directory, yaml.safe_load(PLAY)[0], hosts=str(directory / "hosts.yml"))

@@ -30,11 +30,11 @@ def test_who_removes_a_server_is_not_told_how_to_start_it_again(check: t.Callabl
 
 @pytest.mark.parametrize(("name", "changed"), [(f"{NAME}-standby", 1), (NAME, 0)])
 def test_a_switch_that_would_be_finished_is_a_change(check: t.Callable[..., Said], name: str, changed: int) -> None:
-    said = check("trtllm_container", "finalize", name, "--check")
+    said = check("engine_container", "finalize", name, "--check")
     assert said.code == 0, said.text
     assert f"changed={changed}" in said.text
     # Who only looks in a run that may change something, as preflight.yml does, changes nothing.
-    assert "changed=0" in check("trtllm_container", "finalize", name, check_mode=True).text
+    assert "changed=0" in check("engine_container", "finalize", name, check_mode=True).text
 
 
 def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t.Callable[..., Said]) -> None:
@@ -50,6 +50,6 @@ def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t
 
 
 def test_what_serves_would_not_serve_but_does(check: t.Callable[..., Said]) -> None:
-    said = check("speculative_serve", "start", "as-it-is", "--check", inputs={"trtllm_container_name": "as-it-is"})
+    said = check("speculative_serve", "start", "as-it-is", "--check", inputs={"engine_container_name": "as-it-is"})
     assert "changed=0" in said.text
     assert "mine serves at http://127.0.0.1:8000" in said.text

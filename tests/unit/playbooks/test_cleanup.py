@@ -99,8 +99,8 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
 def test_what_becomes_of_the_image_is_said(
     check: t.Callable[..., Said], slot: str, former: list[str], words: list[str]
 ) -> None:
-    inputs = {"trtllm_container_remove_image": True, "trtllm_container_handover": {"previous_images": former}}
-    said = check("trtllm_container", "absent", slot, inputs=inputs)
+    inputs = {"engine_container_remove_image": True, "engine_container_handover": {"previous_images": former}}
+    said = check("engine_container", "absent", slot, inputs=inputs)
     assert said.code == 0, said.text
     assert [word for word in words if word not in said.text] == [], said.text
 
@@ -143,7 +143,7 @@ def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..
     sudo.chmod(0o755)
     # The firewall has a rule of a container that is on Docker's bridge.
     inputs = {
-        "trtllm_container_previous_ports": ["127.0.0.1:8000:8000"],
+        "engine_container_previous_ports": ["127.0.0.1:8000:8000"],
         "ansible_become_exe": str(sudo),
         # As root, Ansible asks no sudo for root.
         "ansible_become_user": "nobody",

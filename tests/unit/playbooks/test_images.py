@@ -27,9 +27,9 @@ def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
     inputs = {
         "engine_container_facts": found,
         "engine_container_registry": {"layers": []},
-        "trtllm_container_image": "release:1",
+        "engine_container_image": "release:1",
     }
-    said = check("trtllm_container", "image", inputs=inputs)
+    said = check("engine_container", "image", inputs=inputs)
     assert (said.code == 0) == is_here, said.text
     receipts = [path.read_text(encoding="utf-8") for path in (tmp_path / NAME / "images").glob("*")]
     assert receipts == ([] if is_here else ['{"reference": "release:1"}\n'])

@@ -36,7 +36,7 @@ def test_each_role_and_file_of_tasks_that_is_included_exists() -> None:
         assert (ROOT / "roles" / role / "tasks" / f"{tasks or 'main'}.yml").is_file()
 
 
-@pytest.mark.parametrize("role", ["trtllm_container", "huggingface_cache", "speculative_serve"])
+@pytest.mark.parametrize("role", ["engine_container", "huggingface_cache", "speculative_serve"])
 def test_a_role_without_a_recipe_says_what_is_missing(tmp_path: Path, role: str) -> None:
     play = {"name": "Play", "hosts": "all", "gather_subset": ["min"], "roles": [f"dgx_spark.speculative.{role}"]}
     done = plays.run(tmp_path, play)

@@ -46,4 +46,4 @@ def test_the_look_asks(asking: str, included: str) -> None:
 
 def test_the_network_comes_first() -> None:
     steps = (ROOT / "playbooks/tasks/deploy.yml").read_text(encoding="utf-8")
-    assert 0 < steps.index("role: spark_network, tasks: main") < steps.index("role: trtllm_container, tasks: image")
+    assert 0 < steps.index("role: spark_network, tasks: main") < steps.index("role: engine_container, tasks: image")

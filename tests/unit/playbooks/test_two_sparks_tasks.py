@@ -145,7 +145,7 @@ def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
 @pytest.mark.parametrize("given", ["the inventory", "the command line"])
 @pytest.mark.parametrize(("sparks", "further"), [(2, ["/dev/infiniband:/dev/infiniband"]), (1, [])])
 def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: int, further: list[str]) -> None:
-    wish = {"trtllm_container_devices": ["/dev/fuse:/dev/fuse"]}
+    wish = {"engine_container_devices": ["/dev/fuse:/dev/fuse"]}
     if given == "the inventory":
         played = play(UP, "--check", sparks=sparks, **wish)
     else:
@@ -163,9 +163,9 @@ def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed
 
 
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
-    played = play(["preflight"], trtllm_container_network="bridge")
+    played = play(["preflight"], engine_container_network="bridge")
     assert played.code != 0
-    assert "spark-1: trtllm_container_network is bridge" in played.message
+    assert "spark-1: engine_container_network is bridge" in played.message
 
 
 def test_what_cannot_be_planned_is_said(play: Play) -> None:

@@ -12,10 +12,10 @@ from tests.unit import plays
 
 
 def test_images_are_removed_by_name_without_a_look_at_the_container(tmp_path: Path) -> None:
-    role = {"name": "dgx_spark.speculative.trtllm_container", "tasks_from": "images"}
+    role = {"name": "dgx_spark.speculative.engine_container", "tasks_from": "images"}
     task = {"name": "Remove images", "ansible.builtin.include_role": role}
     # As in the inventory of somebody who has cleanup.yml always remove the image.
-    known = {"trtllm_container_remove_image": True, "deployment_settings": {"state_directory": str(tmp_path)}}
+    known = {"engine_container_remove_image": True, "deployment_settings": {"state_directory": str(tmp_path)}}
     done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_facts": False, "vars": known, "tasks": [task]})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No image was removed" not in done.stdout

@@ -45,7 +45,7 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
 def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, remedy: str) -> None:
     message = refusal("engine_container/tasks/refuse_start.yml", "Report why the container does not start")
     failed = {
-        "engine_container_handover": {"name": "slot", "prefix": "trtllm_container"},
+        "engine_container_name": "slot",
         "ansible_failed_result": {"msg": reason},
     }
     text = said(tmp_path, message, failed)

@@ -58,7 +58,6 @@ def fabric(interfaces: str, subnets: t.Sequence[str]) -> dict[str, str]:
 TENSORRT_LLM = Engine(
     name=NAME,
     words="TensorRT-LLM",
-    role="trtllm_container",
     speculation="speculative_config",
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,

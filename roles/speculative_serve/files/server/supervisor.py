@@ -52,7 +52,7 @@ BACK_WITHIN_S = 300
 MEMORY_EVERY_S = 10
 # Seconds between two health checks of a loading server.
 HEALTH_EVERY_S = 1.0
-# Docker kills after trtllm_container_stop_timeout (120 s); the server has to be gone before that.
+# Docker kills after engine_container_stop_timeout (120 s); the server has to be gone before that.
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
 SWITCH_GRACE_S = 30

@@ -65,8 +65,8 @@ STARTING = (
         # NVIDIA/nvidia-container-toolkit issue 1239, as Docker words it.
         ('Error response ("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all")', "/etc/cdi"),
         ('could not select device driver "nvidia" with capabilities: [[gpu]]', "nvidia-ctk runtime configure"),
-        (STARTING.format('exec /usr/bin/python3: exec format error")'), "Correct trtllm_container_image"),
-        ("exec /opt/nvidia/nvidia_entrypoint.sh: exec format error", "Correct trtllm_container_image"),
+        (STARTING.format('exec /usr/bin/python3: exec format error")'), "Correct engine_container_image"),
+        ("exec /opt/nvidia/nvidia_entrypoint.sh: exec format error", "Correct engine_container_image"),
         ("== TensorRT-LLM ==\n\ncuInit(0) failed with CUDA error 999\n", "than 1.19.1 and 1.20.0"),
         ("cuInit(0) gave no answer within 60 s", "reboot"),
         ("CUDA cannot be loaded: libcuda.so.1: cannot open shared object file", "apt-get install nvidia-container"),

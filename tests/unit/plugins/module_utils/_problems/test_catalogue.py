@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import INFORMATION, KnownProblem
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     OPEN,
     REFUSED,
@@ -23,11 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, KernelLine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
-    CATALOGUE,
-    INFORMATION,
-    KnownProblem,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Disk
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason, remarks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts

@@ -34,7 +34,7 @@ PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
         # A name may lead anywhere.
         ("localhost", "local", False, "host", ["a"], "speculative_serve_host is localhost: anyone who can reach"),
         ("192.0.2.1", "lan", True, "host", ["a"], "speculative_serve_expose is lan, but speculative_serve_host is"),
-        (HERE, "local", False, "bridge", ["a", "b"], "trtllm_container_network is bridge, but"),
+        (HERE, "local", False, "bridge", ["a", "b"], "engine_container_network is bridge, but"),
     ],
 )
 def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, hosts: list[str], said: str) -> None:

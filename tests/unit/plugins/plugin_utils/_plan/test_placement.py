@@ -171,7 +171,6 @@ def test_all_of_it_at_once() -> None:
 
 
 BRIDGE = {
-    "role": "trtllm_container",
     "network": "bridge",
     "ports": ["127.0.0.1:8000:8000"],
     "server": 8000,
@@ -195,7 +194,7 @@ def test_a_bridge_that_leads_somewhere() -> None:
 
 
 def test_a_bridge_that_leads_nowhere_is_all_that_is_told() -> None:
-    start = "trtllm_container_network is bridge, and trtllm_container_published_ports "
+    start = "engine_container_network is bridge, and engine_container_published_ports "
     end = ", so no client could reach the server's port 8000. Publish it, as in ['127.0.0.1:8000:8000']."
     assert bridged(ports=[]) == [f"{start}is empty{end}"]
     other = {**PUBLISHED, "container_port": 9000, "in_use": True}
@@ -205,7 +204,7 @@ def test_a_bridge_that_leads_nowhere_is_all_that_is_told() -> None:
 def test_a_bridge_that_leads_everybody_in() -> None:
     wide = {**PUBLISHED, "address": "192.168.1.20", "text": "192.168.1.20:8000:8000/tcp"}
     assert bridged(PUBLISHED, wide) == [
-        "192.168.1.20:8000:8000/tcp in trtllm_container_published_ports publishes a server without authentication "
+        "192.168.1.20:8000:8000/tcp in engine_container_published_ports publishes a server without authentication "
         "to every machine that can reach this host; ufw does not stop that. Publish on 127.0.0.1, or set "
-        "trtllm_container_allow_unauthenticated: true."
+        "engine_container_allow_unauthenticated: true."
     ]

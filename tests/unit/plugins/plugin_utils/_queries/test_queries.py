@@ -103,7 +103,7 @@ def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
     [
         {"speculative_serve_draft_length": 3},
         {"speculative_serve_options": {"max_batch_size": 2}},
-        {"trtllm_container_image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"},
+        {"engine_container_image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"},
         {"deployment_recipe": {**RECIPE, "draft_length": 4}},
     ],
 )
@@ -152,9 +152,9 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "settings": {"network": "host"},
     }
     given = {
-        "trtllm_container_name": "slot",
-        "trtllm_container_devices": "/dev/fuse",
-        "trtllm_container_log_max_files": 0,
+        "engine_container_name": "slot",
+        "engine_container_devices": "/dev/fuse",
+        "engine_container_log_max_files": 0,
         "spark_network_facts": {"cluster_image": "pair:1"},
         "spark_network_keys_fingerprint": "abc",
     }

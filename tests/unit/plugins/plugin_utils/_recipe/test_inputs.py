@@ -51,7 +51,7 @@ def test_every_default_is_an_input() -> None:
 
 def test_what_roles_say_to_each_other_is_no_input() -> None:
     assert unknown_inputs(["engine_container_network"], inputs(ROLES)) == [
-        "engine_container_network is not an input of any role; did you mean 'trtllm_container_network'?"
+        "engine_container_network is not an input of any role; did you mean 'engine_container_network'?"
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refuse
         ("speculative_serve_port", "1e3", "'1e3', but must be a whole number"),
         ("speculative_serve_port", float("inf"), "inf, but must be a whole number"),
         ("open_webui_port", "70000", "70000, but must be from 1 to 65535"),
-        ("trtllm_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
+        ("engine_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
         # It may hold a token.
         ("speculative_serve_options", "eager", "something else, but must be a mapping"),
     ],

@@ -65,7 +65,7 @@ def test_the_report() -> None:
         "  /models/draft  -          -          directory",
         "  - A note.",
         "  - 1.4.0rc1 is the newest release. It is not proposed, because it may need other engine options; to",
-        "    try it: -e trtllm_container_image=nvcr.io/x:1.4.0rc1.",
+        "    try it: -e engine_container_image=nvcr.io/x:1.4.0rc1.",
     ]
     assert "update.yml -e apply=true" in found["next_steps"][0]
     assert found["newer"] is True
@@ -79,7 +79,7 @@ def test_without_its_recipe_nothing_can_be_deployed() -> None:
 
 @pytest.mark.parametrize(("rows", "keeps_image"), [([MODEL], False), ([IMAGE, MODEL], True)])
 def test_only_a_newer_image_has_to_be_kept(rows: list[Row], keeps_image: bool) -> None:
-    keep = ["To keep this image, set trtllm_container_image: nvcr.io/x:1.3.0rc14 in the inventory."]
+    keep = ["To keep this image, set engine_container_image: nvcr.io/x:1.3.0rc14 in the inventory."]
     back = ["To roll back: serve.yml -e previous=true"]
     assert updates.report("spark-1", RECORD, RECIPE, rows)["persist_lines"] == keep * keeps_image + back
 
