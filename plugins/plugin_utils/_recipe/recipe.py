@@ -283,8 +283,8 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
             f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have {engine.speculation}"
         ]
     if method not in (*engine.methods, NONE):
-        others = " and ".join(other.words for other in ENGINES.values() if method in other.methods)
-        return [f"method is '{method}', which {engine.words} does not have; {others} has it"]
+        others = [other.words for other in ENGINES.values() if method in other.methods]
+        return [f"method is '{method}', which {engine.words} does not have{(others and f'; {others[0]} has it') or ''}"]
     needs_model = method != NONE and METHODS[method].draft_model
     errors = []
     if needs_model and not recipe.get("draft_model"):

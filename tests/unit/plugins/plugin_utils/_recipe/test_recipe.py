@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     check_inventory,
+    check_method,
     check_run,
     find,
     load,
@@ -173,6 +174,8 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             {"method": "eagle"},
             f"- method is 'eagle', but must be one of {', '.join(CHOICES)}; did you mean 'eagle3'?",
         ),
+        ({"engine": "trtllm"}, "- engine is 'trtllm', but must be one of tensorrt_llm; did you mean 'tensorrt_llm'?"),
+        ({"family": "1.4"}, "- family is '1.4', but must be one of auto, 1.2, 1.3; did you mean '1.3'?"),
         ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
         (
             {"target_model": {"id": "a/b", "exlude": []}},
@@ -471,6 +474,12 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
 def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
     with pytest.raises(RecipeError, match=error):
         validate(recipe(**changes))
+
+
+def test_a_method_that_the_engine_lacks_is_refused() -> None:
+    assert check_method({"method": "lookup", "draft_length": 3}) == [
+        "method is 'lookup', which TensorRT-LLM does not have"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import is_set
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
+    ENGINES,
+    drafting,
+    engine_of,
+)
+
+
+def test_both_worlds_and_the_methods_name_the_same_engines() -> None:
+    assert set(ENGINES) == set(LOGS) == {name for method in METHODS.values() for name in method.engines}
+    for name, engine in ENGINES.items():
+        assert set(engine.methods) == {method for method, row in METHODS.items() if name in row.engines}
+
+
+def test_a_record_that_names_no_engine_is_of_the_default() -> None:
+    assert engine_of({}) is engine_of({"engine": None}) is ENGINES["tensorrt_llm"]
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [("a", True), ("b.c", True), ("b.d", False), ("e.f", False), ("g.h", False), ("i", True), ("j", False)],
+)
+def test_an_option_is_given_also_as_null(path: str, given: bool) -> None:
+    options = {"a": 1, "b": {"c": None}, "e": None, "g": [1], "i": None}
+    assert is_set(options, path) is given
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"method": None}, None),
+        ({"method": "none"}, "without speculation"),
+        ({"method": "eagle3", "draft_length": 3}, "with EAGLE-3, draft length 3"),
+        ({"method": "", "options": {"speculative_config": {"decoding_type": "Eagle"}}}, "with EAGLE-3, by a"),
+        ({"method": "", "options": {"speculative_config": {"decoding_type": "NGram"}}}, "with NGram, by a"),
+        ({"method": "", "decoding_type": "Eagle3"}, "with EAGLE-3, by a"),
+        ({"method": ""}, "with a speculative_config of its own"),
+    ],
+)
+def test_speculation_in_words(how: dict[str, t.Any], words: str | None) -> None:
+    said = drafting(how)
+    assert said == words if said is None or words is None else said.startswith(words)
+
+
+def test_an_engine_is_complete() -> None:
+    for engine in ENGINES.values():
+        empty = [field.name for field in dataclasses.fields(engine) if getattr(engine, field.name) in ("", (), None)]
+        assert empty == []
