@@ -209,8 +209,7 @@ def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp
 
 
 def test_the_card_can_be_kept(head: Node, worker: Node) -> None:
-    kept = playbook.succeed("two_sparks", variables={"spark_network_keep_nic_on": True})
-    assert "stays on from the next start on, for 18 to 20 W a Spark" in said(kept)
+    playbook.succeed("two_sparks", variables={"spark_network_keep_nic_on": True})
     for node in (head, worker):
         assert node.spark.exec(f"ls {MARKER}*").stdout.split() == [OURS]
     assert playbook.succeed("two_sparks", "-e", "ansible_become_password=").changed == []
