@@ -27,7 +27,8 @@ from tests.twin.names import (
     base_image,
     spark_image,
 )
-from tests.twin.trtllm.build import BuildError, packages
+from tests.twin.trtllm.build import packages
+from tests.twin.wheels import BuildError
 
 INPUTS = f"{PREFIX}.inputs"
 # Label of images with the keys of a checkout: the path of the checkout.

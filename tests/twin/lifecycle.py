@@ -54,9 +54,9 @@ from tests.twin.names import (
 )
 from tests.twin.registry import Registry
 from tests.twin.spark.fabric import MTU
-from tests.twin.trtllm.build import BuildError
 from tests.twin.trtllm.build import build as build_trtllm
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
+from tests.twin.wheels import BuildError
 
 HUB = CACHE / "hub"
 # A process that needs both acquires the twin's own lock first.

@@ -22,7 +22,7 @@ class Stage(t.NamedTuple):
 
 
 class Log(t.NamedTuple):
-    """What an engine writes, and what it is known by."""
+    """The output of an engine, and how it is recognised."""
 
     # Its name in recipes and records, and its Python package.
     engine: str

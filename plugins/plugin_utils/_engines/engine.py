@@ -80,7 +80,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What engine options say of memory. A number is None where they leave it to the plan."""
+    """The memory that engine options ask for. A number is None where they leave it to the plan."""
 
     # Tokens of a conversation.
     context: int | None
@@ -114,7 +114,7 @@ class OptionNames:
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """What the memory plan decides for options that are not set. None if it decides nothing."""
+    """The decisions of the memory plan for options that are not set; None without a decision."""
 
     concurrency: int
     context: int | None

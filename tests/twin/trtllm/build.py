@@ -9,15 +9,14 @@ import hashlib
 import json
 import platform
 import shutil
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
+
+from tests.twin.wheels import BuildError, inspect, install, run
 
 HERE = Path(__file__).parent
 BASE = "dgx-spark-twin/debian:bookworm"
 LABEL = "dgx-spark-twin.inputs"
-PYTHON = "3.11"  # of Debian 12
 PACKAGES = "dgx-spark-twin/packages"
 # Pack reproducibly: the same content gives the same archive.
 _PACK = (
@@ -28,21 +27,17 @@ _PACK = (
 NATIVE = ("hf_xet", "pydantic_core", "yaml", "_yaml")
 
 
-class BuildError(RuntimeError):
-    """The image could not be built."""
-
-
 def build(context_dir: Path, ca_certificate: Path, tag: str, release: str, label: str) -> str:
     """Build the image unless the tag already has these inputs. Return its id."""
     inputs = _inputs(ca_certificate, release)
-    existing = _inspect(tag)
+    existing = inspect(tag)
     if existing is not None and (existing["Config"].get("Labels") or {}).get(LABEL) == inputs:
         return t.cast(str, existing["Id"])
     _prepare(context_dir, ca_certificate)
     arguments = {"BASE": BASE, "RELEASE": release, "INPUTS": inputs}
     options = [option for name, value in arguments.items() for option in ("--build-arg", f"{name}={value}")]
-    _run(["docker", "build", "--network", "host", "--tag", tag, "--label", label, *options, str(context_dir / "image")])
-    built = _inspect(tag)
+    run(["docker", "build", "--network", "host", "--tag", tag, "--label", label, *options, str(context_dir / "image")])
+    built = inspect(tag)
     if built is None:
         raise BuildError(f"docker build left no image with the tag {tag}.")
     return t.cast(str, built["Id"])
@@ -59,13 +54,13 @@ def packages(context_dir: Path) -> Path:
     for name in ("Dockerfile", "repository.py"):
         shutil.copyfile(HERE / name, place / name)
     options = ["--network", "host", "--target", "packages", "--build-arg", f"BASE={BASE}"]
-    _run(["docker", "build", "--tag", tag, *options, str(place)])
-    built = _inspect(tag)
+    run(["docker", "build", "--tag", tag, *options, str(place)])
+    built = inspect(tag)
     if built is None:
         raise BuildError(f"docker build left no image with the tag {tag}.")
     archive = context_dir / f"repository-{built['Id'].rpartition(':')[2][:16]}.tar"
     if not archive.exists():
-        _run(["docker", "run", "--rm", "--volume", f"{place.resolve()}:/out", tag, *_PACK])
+        run(["docker", "run", "--rm", "--volume", f"{place.resolve()}:/out", tag, *_PACK])
         (place / "repository.tar").rename(archive)
         for other in context_dir.glob("repository-*.tar"):
             if other != archive:
@@ -74,7 +69,7 @@ def packages(context_dir: Path) -> Path:
 
 
 def _inputs(ca_certificate: Path, release: str) -> str:
-    base = _inspect(BASE)
+    base = inspect(BASE)
     if base is None:
         raise BuildError(f"The base image {BASE} does not exist.")
     digest = hashlib.sha256(json.dumps([base["Id"], release, platform.machine()]).encode())
@@ -86,7 +81,7 @@ def _inputs(ca_certificate: Path, release: str) -> str:
 
 
 def _prepare(context_dir: Path, ca_certificate: Path) -> None:
-    packages = _install(context_dir)
+    packages = install(HERE / "requirements.txt", context_dir)
     image = context_dir / "image"
     shutil.rmtree(image, ignore_errors=True)
     native = image / "packages" / "native"
@@ -110,39 +105,3 @@ def _copy(source: Path, destination: Path) -> None:
         shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__"))
     else:
         shutil.copy2(source, destination)
-
-
-def _install(context_dir: Path) -> Path:
-    """Download the image's Python packages once for each list of requirements, and return their directory."""
-    requirements = HERE / "requirements.txt"
-    key = hashlib.sha256(requirements.read_bytes() + platform.machine().encode()).hexdigest()[:16]
-    packages = context_dir / f"packages-{key}"
-    if packages.is_dir():
-        return packages
-    unfinished = context_dir / f"packages-{key}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    machine = platform.machine()
-    tags = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in (17, 28, 34))]
-    _run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-conflicts"]
-        + ["--target", str(unfinished), "--python-version", PYTHON, "--only-binary=:all:"]
-        + [option for tag in tags for option in ("--platform", tag)]
-        + ["--requirement", str(requirements)]
-    )
-    unfinished.rename(packages)
-    return packages
-
-
-def _inspect(image: str) -> dict[str, t.Any] | None:
-    answer = subprocess.run(["docker", "image", "inspect", image], capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        return None
-    return t.cast("dict[str, t.Any]", json.loads(answer.stdout)[0])
-
-
-def _run(command: t.Sequence[str]) -> None:
-    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if answer.returncode != 0:
-        last = "\n".join(answer.stdout.splitlines()[-30:])
-        raise BuildError(f"The command {' '.join(command[:4])} ... failed with code {answer.returncode}:\n{last}")

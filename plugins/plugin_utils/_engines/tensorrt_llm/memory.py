@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What engine options of TensorRT-LLM say of memory, and those that a memory plan adds."""
+"""Read the memory that engine options of TensorRT-LLM ask for, and add those of a memory plan."""
 
 from __future__ import annotations
 
