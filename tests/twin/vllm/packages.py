@@ -27,7 +27,9 @@ def shrink(packages: Path) -> None:
         elif path.suffix in SUFFIXES and path.is_file():
             path.unlink()
     for path in (packages / "torch" / "bin").iterdir():
-        if path.name != "torch_shm_manager":
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "torch_shm_manager":
             path.unlink()
 
 

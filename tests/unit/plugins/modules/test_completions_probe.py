@@ -206,7 +206,7 @@ def test_something_else_listens(server: Server, probe: Probe, monkeypatch: pytes
     monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.reply(200, b"<html>", "text/html"))
     result = probe(url=server.url)
     assert result["state"] == "unhealthy"
-    assert result["error"] == f"What listens at {server.url} lists no model on /v1/models; is it trtllm-serve?"
+    assert result["error"] == f"What listens at {server.url} lists no model on /v1/models; is it a model server?"
 
 
 def test_absent(container: Container, probe: Probe) -> None:

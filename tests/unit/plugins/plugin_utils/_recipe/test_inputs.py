@@ -49,9 +49,9 @@ def test_every_default_is_an_input() -> None:
         assert unknown_inputs((name for name in names if not HANDED_OVER.fullmatch(name)), known) == []
 
 
-def test_what_roles_say_to_each_other_is_no_input() -> None:
-    assert unknown_inputs(["engine_container_network"], inputs(ROLES)) == [
-        "engine_container_network is not an input of any role; did you mean 'engine_container_network'?"
+def test_an_input_under_the_name_of_another_role_is_no_input() -> None:
+    assert unknown_inputs(["trtllm_container_network"], inputs(ROLES)) == [
+        "trtllm_container_network is not an input of any role; did you mean 'engine_container_network'?"
     ]
 
 
