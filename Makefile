@@ -93,6 +93,10 @@ test: dev  ## Every main path: check, sanity, build, every scenario, the core of
 faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); two at a time: before a change of what it covers lands
 	@$(PYTHON) -m tools.test faults
 
+.PHONY: engines
+engines: dev engine  ## The real vLLM on this machine's processor answers the modules; the first time it is installed into an image
+	pytest --verbose tests/engines
+
 .PHONY: soak
 soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, FRESH=1, DETACH=1)
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),15) --seed $(or $(SEED),1) --sparks $(or $(SPARKS),1) \
