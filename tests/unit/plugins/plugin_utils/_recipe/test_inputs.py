@@ -26,22 +26,39 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
 )
 
 ROLES = Path(__file__).parents[5] / "roles"
-TYPES = {name: kind for options in inputs(ROLES).values() for name, kind in options.items()}
+KNOWN = inputs(ROLES)
+TYPES = {name: kind for options in KNOWN.values() for name, kind in options.items()}
 
 
 def test_a_misspelt_input_gets_the_nearest_name() -> None:
-    assert unknown_inputs(["speculative_serve_prot", "open_webui_prot", "open_webui"], inputs(ROLES)) == [
+    assert unknown_inputs(["speculative_serve_prot", "open_webui_prot", "open_webui"], KNOWN) == [
         "open_webui_prot is not an input of any role; did you mean 'open_webui_port'?",
         "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?",
     ]
 
 
 def test_what_has_nothing_to_do_with_the_roles_is_nobodys_business() -> None:
-    assert unknown_inputs(["recipe", "ansible_user", "__speculative_serve_url", "my_port"], inputs(ROLES)) == []
+    assert unknown_inputs(["recipe", "ansible_user", "__speculative_serve_url", "my_port"], KNOWN) == []
+
+
+def foreign_inputs(role: str, text: str) -> list[str]:
+    """Return the inputs of other roles that a template reads without a default. Only their own role has a value."""
+    expressions = " ".join(re.findall(r"\{[{%].*?[%}]\}", text, re.DOTALL))
+    names = re.findall(r"\b(\w+)\b(?! \| default\()", expressions)
+    others = {name for other, options in KNOWN.items() if other != role for name in options}
+    return sorted(others.intersection(names).difference(OUTPUTS, KNOWN[role]))
+
+
+def test_a_role_reads_no_input_that_only_another_role_has() -> None:
+    files = [path for kind in ("tasks", "templates", "vars", "defaults") for path in ROLES.glob(f"*/{kind}/*")]
+    assert len(files) > 100
+    found = {path: foreign_inputs(path.parts[-3], path.read_text(encoding="utf-8")) for path in files}
+    assert {path.as_posix(): names for path, names in found.items() if names} == {}
+    assert foreign_inputs("trtllm_container", "FROM {{ engine_container_image }}") == ["engine_container_image"]
 
 
 def test_every_default_is_an_input() -> None:
-    known = inputs(ROLES)
+    known = KNOWN
     files = list(ROLES.glob("*/defaults/main.yml"))
     assert files
     for defaults in files:
@@ -50,7 +67,7 @@ def test_every_default_is_an_input() -> None:
 
 
 def test_an_input_under_the_name_of_another_role_is_no_input() -> None:
-    assert unknown_inputs(["trtllm_container_network"], inputs(ROLES)) == [
+    assert unknown_inputs(["trtllm_container_network"], KNOWN) == [
         "trtllm_container_network is not an input of any role; did you mean 'engine_container_network'?"
     ]
 
@@ -66,17 +83,17 @@ def facts(tasks: list[dict[str, t.Any]]) -> t.Iterator[str]:
 
 def test_the_outputs_are_what_the_roles_hand_out() -> None:
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROLES.glob("*/tasks/*.yml")]
-    handed_out, roles = {name for tasks in files for name in facts(tasks)}, tuple(inputs(ROLES))
+    handed_out, roles = {name for tasks in files for name in facts(tasks)}, tuple(KNOWN)
     assert {name for name in handed_out if name.startswith(roles)} == set(OUTPUTS)
 
 
 def test_the_outputs_of_a_run_are_not_taken_for_inputs() -> None:
-    assert unknown_inputs(OUTPUTS, inputs(ROLES)) == []
+    assert unknown_inputs(OUTPUTS, KNOWN) == []
 
 
 def test_a_misspelt_word_of_a_playbook() -> None:
     given = ["unusd", "models", "speculative_serve_port", "ansible_user", "colour"]
-    assert likely_typos(given, inputs(ROLES), ["models", "unused", "image"]) == [
+    assert likely_typos(given, KNOWN, ["models", "unused", "image"]) == [
         "unusd is not known; did you mean 'unused'?"
     ]
 
@@ -194,12 +211,12 @@ def test_an_environment_has_values_of_one_line(value: str) -> None:
 
 
 def test_what_has_limits_is_an_input() -> None:
-    every = {name for names in inputs(ROLES).values() for name in names}
+    every = {name for names in KNOWN.values() for name in names}
     assert {*LIMITS, ENVIRONMENT, DEPLOYMENT} <= every
 
 
 def test_what_the_playbooks_put_together_is_no_input() -> None:
-    assert likely_typos({"deployment_settings": "mine"}, inputs(ROLES), []) == [
+    assert likely_typos({"deployment_settings": "mine"}, KNOWN, []) == [
         "deployment_settings is no input; the name of a deployment is speculative_serve_deployment"
     ]
 
