@@ -93,9 +93,7 @@ def test_the_outputs_of_a_run_are_not_taken_for_inputs() -> None:
 
 def test_a_misspelt_word_of_a_playbook() -> None:
     given = ["unusd", "models", "speculative_serve_port", "ansible_user", "colour"]
-    assert likely_typos(given, KNOWN, ["models", "unused", "image"]) == [
-        "unusd is not known; did you mean 'unused'?"
-    ]
+    assert likely_typos(given, KNOWN, ["models", "unused", "image"]) == ["unusd is not known; did you mean 'unused'?"]
 
 
 def judged(kind: str, *values: t.Any) -> list[str]:
