@@ -62,6 +62,10 @@ class Server:
         process = subprocess.run(["docker", "logs", self.id], check=True, capture_output=True, text=True)
         return process.stdout + process.stderr
 
+    def runs(self) -> bool:
+        """Return whether its container runs."""
+        return docker("inspect", "--format", "{{.State.Running}}", self.id) == "true"
+
     def processes(self, name: str) -> list[str]:
         """Return the process IDs on this machine of the processes with a title."""
         rows = docker("top", self.id, "-eo", "pid,args").splitlines()[1:]

@@ -14,12 +14,18 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT
+
+
+# Keys of a recipe that an earlier release did not have, with the value that stands for their absence.
+LATER = {"engine": DEFAULT}
 
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """Return the hash of a recipe's values, by which a stored choice is found."""
     # File name and description do not change the deployment.
     said = {key: value for key, value in recipe.items() if key not in ("path", "fallback", "note")}
+    said = {key: value for key, value in said.items() if key not in LATER or value != LATER[key]}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 

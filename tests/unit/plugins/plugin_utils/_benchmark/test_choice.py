@@ -41,6 +41,11 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     assert applicable_choice(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
 
 
+def test_it_holds_for_a_recipe_that_names_the_engine_that_it_had_before() -> None:
+    assert applicable_choice(choice(), {**RECIPE, "engine": "tensorrt_llm"}, IMAGE, MODELS)
+    assert applicable_choice(choice(), {**RECIPE, "engine": "another"}, IMAGE, MODELS) == {}
+
+
 def test_drafts_can_be_turned_off() -> None:
     found = applicable_choice(choice("off", 0), RECIPE, IMAGE, MODELS)
     assert (found["draft_length"], found["method"]) == (0, "none")
