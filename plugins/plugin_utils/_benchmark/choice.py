@@ -16,7 +16,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT
 
-
 # Keys of a recipe that an earlier release did not have, with the value that stands for their absence.
 LATER = {"engine": DEFAULT}
 
