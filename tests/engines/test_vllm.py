@@ -63,7 +63,7 @@ def probe(server: Server, **arguments: t.Any) -> dict[str, t.Any]:
 
 def test_it_answers_and_is_measured(plain: Server) -> None:
     result = probe(plain, prompt="What is the capital of France?", expect=["Paris"], max_tokens=64)
-    assert (result["models"], result["version"]) == (["smollm2"], "0.32.0+cpu")
+    assert (result["http"]["models"], result["http"]["version"]) == (["smollm2"], "0.32.0")
     assert result["findings"] == []
     measured = result["measurements"]
     assert measured["completion_tokens"] >= 5
@@ -82,10 +82,12 @@ def test_accepted_drafts_are_those_that_it_counts_itself(drafting: Server) -> No
     after = drafting.counters()
     accepted = after["spec_decode_num_accepted_tokens_total"] - before["spec_decode_num_accepted_tokens_total"]
     measured = result["measurements"]
-    assert accepted > 0
-    # Each pass makes one token of its own, whether it had a draft or not.
-    passes = measured["completion_tokens"] - accepted
-    assert measured["acceptance_length"] == pytest.approx(measured["completion_tokens"] / passes, rel=0.05)
+    assert measured["acceptance_source"] == "usage"
+    # Each pass makes one token of its own. The engine also counts what it accepted beyond the end of the answer.
+    later = measured["completion_tokens"] - measured["tokens_in_first_chunk"]
+    passes = round(later / measured["acceptance_length"])
+    assert 0 <= accepted - (later - passes) <= NGRAM["num_speculative_tokens"]
+    assert accepted > 8
 
 
 def test_with_a_temperature_a_second_token_is_accepted(drafting: Server) -> None:
