@@ -17,8 +17,7 @@ import yaml
 
 from tests.unit.replay_server import free_port
 
-# Memory of the KV cache, and the names of its options as vllm serve has them.
-CACHE_BYTES = 128 * 2**20
+# The options of vllm serve, in its own spelling.
 SERVE: dict[str, t.Any] = {
     "model": "/model",
     "served-model-name": "smollm2",
@@ -28,12 +27,18 @@ SERVE: dict[str, t.Any] = {
     "max-num-seqs": 2,
     "max-num-batched-tokens": 2048,
     "enforce-eager": True,
-    "kv-cache-memory-bytes": CACHE_BYTES,
+    "kv-cache-memory-bytes": 128 * 2**20,
     "enable-auto-tool-choice": True,
     "tool-call-parser": "hermes",
     # The arguments of a call follow the schema.
     "tool-strict-level": "parameter",
 }
+KILL = """
+import os, pathlib, signal, sys
+for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    if path.read_text().startswith(sys.argv[1]):
+        os.kill(int(path.parent.name), signal.SIGKILL)
+"""
 SAMPLE = re.compile(r"^(vllm:\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 
 
@@ -66,10 +71,9 @@ class Server:
         """Return whether its container runs."""
         return docker("inspect", "--format", "{{.State.Running}}", self.id) == "true"
 
-    def processes(self, name: str) -> list[str]:
-        """Return the process IDs on this machine of the processes with a title."""
-        rows = docker("top", self.id, "-eo", "pid,args").splitlines()[1:]
-        return [row.split()[0] for row in rows if name in row]
+    def kill(self, title: str) -> None:
+        """Kill the processes with a title, inside the container: outside, only root may."""
+        docker("exec", self.id, "python3", "-c", KILL, title)
 
     def exit_code(self) -> int:
         """Wait for its end, and return its exit code."""

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import typing as t
 
 import pytest
@@ -16,8 +14,8 @@ from tests.engines.server import Server
 from tests.twin.vllm import build
 from tests.unit import modules
 
-# Seconds of one wait; it goes on for as long as the container runs.
-WAIT_S = 10
+# Seconds of one wait, between which the container has to run, and their number.
+WAIT_S, WAITS = 10, 90
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
 # An answer that repeats its prompt, so that a part of it is found there.
 COPY = (
@@ -54,11 +52,12 @@ def fixture_drafting(start: t.Callable[..., Server]) -> Server:
 
 def probe(server: Server, **arguments: t.Any) -> dict[str, t.Any]:
     """Return what completions_probe says of a server, once it has loaded."""
-    while True:
+    for _wait in range(WAITS):
         result = modules.run(completions_probe, {"url": server.url, "wait": WAIT_S, **arguments})
         if result["state"] in ("ready", "ready_without_speculation"):
             return result
         assert server.runs(), server.log()[-3000:]
+    pytest.fail(f"{result}\n{server.log()[-3000:]}")
 
 
 def test_it_answers_and_is_measured(plain: Server) -> None:
@@ -102,8 +101,7 @@ def test_with_a_temperature_a_second_token_is_accepted(drafting: Server) -> None
 def test_an_engine_that_is_killed_ends_the_server_with_status_0(start: t.Callable[..., Server]) -> None:
     server = start()
     probe(server, kind="none")
-    (core,) = server.processes("VLLM::EngineCore")
-    os.kill(int(core), signal.SIGKILL)
+    server.kill("VLLM::EngineCore")
     assert server.exit_code() == 0
     assert "EngineCore" in server.log()
 

@@ -7,7 +7,8 @@
 """List the known problems, each with its cause, its fix and a public source.
 
 CATALOGUE is in order of priority: of several causes the first one is the root. A row is recognised by a part of a text,
-by the function under its id in FACTS of _diagnosis/facts.py, or by both. docs/troubleshooting.md is generated from it.
+by the function under its id in FACTS of _diagnosis/facts.py, or by both. What only one engine writes is in the engine's
+file in _engines. docs/troubleshooting.md is generated from it.
 """
 
 from __future__ import annotations

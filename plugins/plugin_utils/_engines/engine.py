@@ -135,7 +135,7 @@ class Engine:
     families: tuple[str, ...]
     ranges: t.Sequence[Range]
     names: OptionNames
-    # What it does beyond the length that a head was made for; empty if nothing is known.
+    # What it does beyond the length that a head was made for.
     beyond_head: str
     # Options of a release, with errors and warnings, and their text.
     build: t.Callable[[Request], Built]

@@ -11,9 +11,10 @@ import platform
 import shutil
 from pathlib import Path
 
+from tests.twin import engine
 from tests.twin.images import INPUTS, digest_of, ensure_base
 from tests.twin.names import BASE_IMAGE, BASE_SYSTEM, CACHE, PREFIX
-from tests.twin.wheels import inspect, install, run
+from tests.twin.wheels import install, run
 
 HERE = Path(__file__).parent
 TAG = f"{PREFIX}/vllm:0.32.0"
@@ -26,10 +27,9 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 def build() -> str:
     """Build the image unless it has these inputs. Return its tag."""
     ensure_base(BASE_SYSTEM)
-    base = inspect(BASE_IMAGE) or {}
-    inputs = hashlib.sha256(f"{base.get('Id')} {platform.machine()} {digest_of(HERE)}".encode()).hexdigest()
-    present = inspect(TAG)
-    if present is not None and (present["Config"].get("Labels") or {}).get(INPUTS) == inputs:
+    base = engine.image_id(BASE_IMAGE)
+    inputs = hashlib.sha256(f"{base} {platform.machine()} {digest_of(HERE)}".encode()).hexdigest()
+    if engine.image_id(TAG) and engine.image_label(TAG, INPUTS) == inputs:
         return TAG
     print(f"Building {TAG} (some minutes, once) ...", flush=True)
     packages = install(HERE / "requirements.txt", CONTEXT, "--no-deps", "--no-compile")

@@ -39,14 +39,10 @@ NAMES = OptionNames(
 Options = t.Mapping[str, t.Any]
 
 
-def cache_options(options: Options) -> Options:
-    value = options.get("kv_cache_config")
-    return value if isinstance(value, dict) else {}
-
-
 def limits(options: Options) -> Limits:
     """Return what the options say of memory. A max_tokens that is null switches the plan's own off."""
-    cache = cache_options(options)
+    section = options.get("kv_cache_config")
+    cache = section if isinstance(section, dict) else {}
     fraction = cache.get("free_gpu_memory_fraction")
     is_share = isinstance(fraction, (int, float)) and not isinstance(fraction, bool) and 0 < fraction <= 1
     return Limits(

@@ -41,7 +41,7 @@ def test_parse_reference(text: str, parts: tuple[str, str, str, str], base_url: 
 def test_what_is_not_a_reference(text: str) -> None:
     with pytest.raises(registry.RegistryError) as caught:
         registry.parse_reference(text)
-    assert str(caught.value) == (f"{text!r} is not the name of an image; it should look like nvcr.io/nvidia/name:tag.")
+    assert str(caught.value) == f"{text!r} is not the name of an image; it should look like nvcr.io/nvidia/name:tag."
 
 
 INDEX = {
