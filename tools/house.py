@@ -57,8 +57,9 @@ POSITION = re.compile(
 # Names of engines, and of the launcher of one. An engine has a package, a role and plugins of its own.
 ENGINE = re.compile(r"trt_?llm|tensor_?rt|trt-llm|\bmpirun|\bprterun|open.?mpi|\bompi_|vllm", re.IGNORECASE)
 ENGINE_OWN = re.compile(
-    r"^plugins/(?:module|plugin)_utils/_engines/(?:registry|tensorrt_llm\b)|^plugins/(?:action|modules)/trtllm_config\.py"
-    r"|^roles/trtllm_container/"
+    r"^plugins/(?:module|plugin)_utils/_engines/(?:registry|tensorrt_llm\b|vllm\b)"
+    r"|^plugins/(?:action|modules)/trtllm_config\.py|^roles/trtllm_container/"
+    r"|^roles/speculative_serve/files/(?:server/engines|option_check)/|^roles/speculative_serve/templates/serve_\w+\.sh"
 )
 
 Graph = dict[str, set[str]]

@@ -97,6 +97,8 @@ class Limits:
     per_drafted: int
     # Bytes besides weights and KV cache.
     workspace: int
+    # Bytes of the KV cache on each Spark, of an engine that counts it so.
+    cache_bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,9 @@ class Planned:
     context: int | None
     tokens: int | None
     chunked: bool
+    # Bytes of the KV cache on each Spark, and the fraction of its memory that the server takes.
+    cache_bytes: int | None = None
+    share: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

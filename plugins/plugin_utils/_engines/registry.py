@@ -14,8 +14,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, called
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TENSORRT_LLM,)}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TENSORRT_LLM, VLLM)}
 # The engine of a recipe that names none.
 DEFAULT = TENSORRT_LLM.name
 

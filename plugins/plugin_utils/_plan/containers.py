@@ -169,6 +169,7 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """Return the environment of the programs in the container."""
     node = nodes[rank]
     return {
+        "DGX_SPARK_ENGINE": node.engine,
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
         "DGX_SPARK_TARGET": model_path(node, "target", node.target),
         "DGX_SPARK_DRAFT": model_path(node, "draft", node.draft),
@@ -245,6 +246,7 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     return {
         f"{names.LABEL}format": str(FORMAT),
         f"{names.LABEL}deployment": node.deployment,
+        f"{names.LABEL}engine": node.engine,
         f"{names.LABEL}directory": node.directory,
         f"{names.LABEL}generation": node.generation,
         f"{names.LABEL}options": node.checked,

@@ -48,13 +48,20 @@ def longest_prompt(request: MemoryRequest, size: Sizes) -> int | None:
     return None if request.kv_cache == FRACTION else request.engine.longest_prompt(request.options, size.context)
 
 
-def engine_options(request: MemoryRequest, size: Sizes) -> dict[str, t.Any]:
+def share_of(needed: int, total: int | None) -> float | None:
+    """Return the fraction of the memory that a server needs, in hundredths; None if the memory is unknown."""
+    return None if total is None else min(math.ceil(100 * needed / total), 100) / 100
+
+
+def engine_options(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> dict[str, t.Any]:
     """Return the options that the explicit ones leave open; they are merged over this."""
     planned = Planned(
         concurrency=size.concurrency,
         context=None if request.kv_cache == FRACTION else size.context,
         tokens=None if size.by_fraction else size.tokens,
         chunked=chunks_prefill(request, size),
+        cache_bytes=None if size.by_fraction else made.cache,
+        share=share_of(made.needed, request.memory.total),
     )
     return request.engine.fill(request.options, planned)
 
@@ -78,8 +85,8 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
         )
     if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):
         result.append(
-            f"{request.engine.names.tokens} is {size.tokens:,}, which is less than one conversation of "
-            f"{size.context:,} tokens takes; leave it out, or set speculative_serve_context to less."
+            f"{request.engine.names.tokens} makes a KV cache of {size.tokens:,} tokens, which is less than one "
+            f"conversation of {size.context:,} tokens takes; leave it out, or set speculative_serve_context to less."
         )
     return result + short_draft(request, size)
 
@@ -382,7 +389,7 @@ def plan(request: MemoryRequest, host: str = "") -> dict[str, t.Any]:
     tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) if complete else None
     fitting = fitting_context(request, size.concurrency, tokens)
     verdict = judge(made, fitting, size, complete)
-    options = engine_options(request, size)
+    options = engine_options(request, size, made)
     result = rows(request, size, made)
     return {
         "verdict": verdict,

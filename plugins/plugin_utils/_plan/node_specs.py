@@ -21,13 +21,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import url_of
 
 Mapping = t.Mapping[str, t.Any]
-# Puts what the script has to know into its template.
-Render = t.Callable[[Mapping], str]
+# Puts what the script of an engine has to know into its template.
+Render = t.Callable[[str, Mapping], str]
 
 
 def programs(directory: Path) -> dict[str, str]:
     """Return the programs in the container, by name."""
-    result = [directory / "entrypoint.py", *sorted((directory / "server").glob("*.py"))]
+    result = [directory / "entrypoint.py", *sorted((directory / "server").rglob("*.py"))]
     return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in result}
 
 
@@ -80,7 +80,7 @@ def completed_specs(specs: t.Sequence[Mapping], render: Render) -> list[tuple[di
     starts the server.
     """
     nodes = containers.read([each["node"] for each in specs])
-    serve = render(containers.script(nodes, nodes[0]))
+    serve = render(nodes[0].engine, containers.script(nodes, nodes[0]))
     result = []
     for rank, (node, each) in enumerate(zip(nodes, specs)):
         files = {**each["files"], **({} if rank else {"serve.sh": serve})}

@@ -132,6 +132,8 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
         ),
         "served": served,
         "sparks": wanted["sparks"],
+        "engine": engine.name,
+        "engine_words": engine.words,
         "engine_options": options,
     }
     if "errors" in config:

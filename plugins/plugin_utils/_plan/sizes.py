@@ -323,6 +323,12 @@ def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
     return concurrency * conversation(request, context) + request.limits.block
 
 
+def tokens_in(request: MemoryRequest, size: int | None) -> int | None:
+    """Return the tokens of a KV cache of so many bytes on each Spark; None if that is unknown."""
+    each = bytes_per_token(request, request.sparks)
+    return size // each if size and each else None
+
+
 def sizes(request: MemoryRequest) -> Sizes:
     """Return the served sizes: explicit engine options win over the inputs."""
     limits, option = request.limits, request.engine.names.context
@@ -330,7 +336,7 @@ def sizes(request: MemoryRequest) -> Sizes:
     concurrency = limits.concurrency or request.concurrency
     unlimited = request.kv_cache == FRACTION or (request.is_set(option) and request.options[option] is None)
     context = limits.context or (request.target.max_context if unlimited else request.context)
-    explicit = None if by_fraction else limits.tokens
+    explicit = None if by_fraction else limits.tokens or tokens_in(request, limits.cache_bytes)
     tokens = (
         LEAST_CONTEXT if by_fraction else explicit or cache_tokens(request, context or request.context, concurrency)
     )

@@ -99,10 +99,11 @@ def spec(
     return {**node_specs.node_spec(asked, plan, run.recipe), "warnings": plan["warnings"]}
 
 
-def container(run: Run, specs: Mapping, script: str) -> Result:
+def container(run: Run, specs: Mapping, scripts: str) -> Result:
     """Return the container of a Spark, from the specs of all, the head first."""
 
-    def render(values: Mapping) -> str:
+    def render(engine: str, values: Mapping) -> str:
+        script = f"{scripts}/serve_{engine}.sh.j2"
         action = run.action
         lookup = lookup_loader.get("ansible.builtin.template", loader=action._loader, templar=action._templar)
         return str(lookup.run([script], variables=run.variables, template_vars={"script": values})[0])

@@ -10,7 +10,8 @@ Run as: entrypoint.py            start the server, restart it after a failure, a
         entrypoint.py launch     forced command of a worker's sshd
         entrypoint.py ranks      start all ranks; serve.sh runs it on several Sparks
 
-Environment: DGX_SPARK_URL               URL of the server
+Environment: DGX_SPARK_ENGINE            the engine, by its name in the recipe
+             DGX_SPARK_URL               URL of the server
              DGX_SPARK_PROBE_INTERVAL_S  seconds between two liveness probes of the watchdog (60; 0 turns it off)
              DGX_SPARK_STALL_S           seconds without a token after which an engine counts as hung (300)
              DGX_SPARK_TARGET            directory of the target model, and

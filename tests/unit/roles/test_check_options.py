@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ import yaml
 from tests.unit.waiting import WITHIN_S
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = ROOT / "roles" / "speculative_serve" / "files" / "check_options.py"
+PROGRAMS = ROOT / "roles" / "speculative_serve" / "files" / "option_check"
 STANDIN = ROOT / "tests" / "twin" / "trtllm"
 EAGLE3 = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/cache/huggingface/hub/draft"}
 
@@ -46,14 +47,26 @@ class TorchLlmArgs:
 """
 
 
+def lay_out(directory: Path, engine: str = "tensorrt_llm") -> Path:
+    """Return the program, with the engine's half beside it, as the role writes them."""
+    shutil.copy(PROGRAMS / f"{engine}.py", directory / "judge.py")
+    return Path(shutil.copy(PROGRAMS / "check_options.py", directory / "check_options.py"))
+
+
 def run(
-    directory: Path, options: t.Any, *path: Path, text: str | None = None, release: str = "1.3.0rc12"
+    directory: Path,
+    options: t.Any,
+    *path: Path,
+    text: str | None = None,
+    release: str = "1.3.0rc12",
+    engine: str = "tensorrt_llm",
 ) -> tuple[dict[str, t.Any], str]:
     file = directory / "options.yml"
     file.write_text(yaml.safe_dump(options) if text is None else text, encoding="utf-8")
+    program = lay_out(directory, engine)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "TRT_LLM_VERSION": release}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(file)],
+        [sys.executable, str(program), str(file)],
         env=environment,
         capture_output=True,
         text=True,
@@ -165,8 +178,8 @@ def test_files_that_are_missing_on_purpose_do_not_count(
         ("", "", "this TensorRT-LLM has no class TorchLlmArgs"),
         ("", "import nowhere", "importing TensorRT-LLM failed: ModuleNotFoundError: No module named 'nowhere'"),
         ("class TorchLlmArgs: pass", "", "its option classes failed: TypeError: TorchLlmArgs() takes no arguments"),
-        ("import os; print('no GPU', flush=True); os._exit(3)", "", "TensorRT-LLM ended with code 3: no GPU"),
-        ("import os; os.kill(os.getpid(), 11)", "", "TensorRT-LLM ended with code -11: no output"),
+        ("import os; print('no GPU', flush=True); os._exit(3)", "", "the engine ended with code 3: no GPU"),
+        ("import os; os.kill(os.getpid(), 11)", "", "the engine ended with code -11: no output"),
     ],
 )
 def test_what_cannot_be_asked_says_why(
@@ -206,8 +219,8 @@ def test_talkative_libraries_and_threads_that_stay_do_no_harm(tmp_path: Path, pa
 
 
 @pytest.fixture(name="program")
-def fixture_program(monkeypatch: pytest.MonkeyPatch) -> t.Any:
-    spec = importlib.util.spec_from_file_location("check_options", SCRIPT)
+def fixture_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    spec = importlib.util.spec_from_file_location("check_options", lay_out(tmp_path))
     assert spec is not None
     assert spec.loader is not None
     check_options = importlib.util.module_from_spec(spec)
@@ -222,7 +235,7 @@ def test_one_that_hangs_is_ended(
     monkeypatch.setenv("PYTHONPATH", str(package("import time; time.sleep(60)")))
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
     answer = program.ask(tmp_path / "options.yml", 0.5)
-    assert answer == program.not_available("TensorRT-LLM did not answer within 0 s, twice")
+    assert answer == program.not_available("the engine did not answer within 0 s, twice")
 
 
 def test_one_that_is_slow_while_it_is_cold_is_asked_again(
@@ -253,3 +266,94 @@ def test_the_stand_in_takes_as_long_as_it_is_told(
     monkeypatch.setenv("STANDIN_IMPORT_SECONDS", "60")
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
     assert program.ask_once(tmp_path / "options.yml", 1.0) is None
+
+
+# What of vLLM is asked, in the place where releases before 0.33 have it.
+VLLM = {
+    "vllm/__init__.py": '__version__ = "0.32.0"',
+    "vllm/utils/__init__.py": "",
+    "vllm/utils/argparse_utils.py": """
+        import argparse, yaml
+
+        class FlexibleArgumentParser(argparse.ArgumentParser):
+            def parse_args(self, args):
+                at = args.index("--config")
+                options = yaml.safe_load(open(args[at + 1])) or {}
+                words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+                return super().parse_args([*args[:at], *words])
+    """,
+    "vllm/entrypoints/__init__.py": "",
+    "vllm/entrypoints/launchers/__init__.py": "",
+    "vllm/entrypoints/launchers/cli_args.py": """
+        def make_arg_parser(parser):
+            parser.add_argument("--model")
+            parser.add_argument("--max-model-len", type=int)
+            parser.add_argument("--tool-call-parser")
+            parser.add_argument("--speculative-config")
+            return parser
+
+        def validate_parsed_serve_args(args):
+            if args.tool_call_parser == "none":
+                raise TypeError("Error: --enable-auto-tool-choice requires --tool-call-parser")
+    """,
+    "vllm/entrypoints/launchers/launcher.py": """
+        def validate_api_server_args(args):
+            if args.tool_call_parser == "unknown":
+                raise KeyError("invalid tool call parser: unknown (chose from { hermes })")
+    """,
+    "vllm/config/__init__.py": "",
+    "vllm/config/speculative.py": """
+        import dataclasses
+        from typing import Literal, Union
+
+        SpeculativeMethod = Union[Literal["ngram", "eagle3"], Literal["mtp"]]
+
+        @dataclasses.dataclass
+        class SpeculativeConfig:
+            method: str = ""
+            num_speculative_tokens: int = 0
+    """,
+}
+
+
+@pytest.fixture(name="vllm")
+def fixture_vllm(tmp_path: Path) -> Path:
+    for name, text in VLLM.items():
+        file = tmp_path / "packages" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return tmp_path / "packages"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max-model-len": 2048}, None),
+        ({"speculative-config": {"method": "mtp", "num-speculative-tokens": 3}}, None),
+        ({"bogus": 1}, "unrecognized arguments: --bogus 1"),
+        ({"max-model-len": "many"}, "argument --max-model-len: invalid int value: 'many'"),
+        ({"tool-call-parser": "none"}, "Error: --enable-auto-tool-choice requires --tool-call-parser"),
+        ({"tool-call-parser": "unknown"}, "invalid tool call parser: unknown (chose from { hermes })"),
+        (
+            {"speculative-config": {"method": "ngramm", "num_speculative_token": 3}},
+            "speculative-config.num_speculative_token: unknown key; "
+            "speculative-config.method: 'ngramm' is none of eagle3, mtp, ngram",
+        ),
+    ],
+)
+def test_the_parser_of_vllm_judges(tmp_path: Path, vllm: Path, options: dict[str, t.Any], error: str | None) -> None:
+    answer, _output = run(tmp_path, options, vllm, engine="vllm")
+    assert answer == {"available": True, "accepted": error is None, "version": "0.32.0", "error": error}
+
+
+def test_an_image_without_vllm(tmp_path: Path) -> None:
+    answer, _output = run(tmp_path, {}, engine="vllm")
+    assert (answer["available"], answer["error"].partition(":")[0]) == (False, "importing vLLM failed")
+
+
+def test_a_parser_that_needs_a_gpu_is_no_refusal(tmp_path: Path, vllm: Path) -> None:
+    broken = "def make_arg_parser(parser):\n    raise RuntimeError('Failed to infer device type')\n"
+    (vllm / "vllm/entrypoints/launchers/cli_args.py").write_text(broken, encoding="utf-8")
+    answer, _output = run(tmp_path, {}, vllm, engine="vllm")
+    assert (answer["available"], answer["version"]) == (False, "0.32.0")
+    assert answer["error"] == "its parser failed: RuntimeError: Failed to infer device type"

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import render
 from server import loading
+from server.engines.tensorrt_llm import TENSORRT_LLM
+from server.engines.vllm import VLLM
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.entrypoint_container import Container
@@ -93,7 +95,7 @@ def test_while_it_reads_pages_stay_unless_memory_is_short(
     shards: dict[str, Path], meminfo: t.Callable[[int], None], tmp_path: Path, free: int, kept: bool
 ) -> None:
     meminfo(free)
-    server = loading.Loading(tmp_path / "options.yml")
+    server = loading.Loading(tmp_path / "options.yml", TENSORRT_LLM)
     read(shards["target"])
     server.hear(b"Loading safetensors weights in parallel:  20%|##        | 1/5\r")
     server.look()
@@ -107,7 +109,7 @@ def test_what_has_been_read_is_given_back_at_once_and_again(
     shards: dict[str, Path], meminfo: t.Callable[[int], None], tmp_path: Path, said: bytes
 ) -> None:
     meminfo(20 * 2**30)
-    server = loading.Loading(tmp_path / "options.yml")
+    server = loading.Loading(tmp_path / "options.yml", TENSORRT_LLM)
     server.look()
     read(shards["draft"])
     # In pieces, as a pipe has them.
@@ -145,7 +147,7 @@ def test_an_unreadable_meminfo_is_no_shortage(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, tokens: int | None) -> None:
     (tmp_path / "options.yml").write_text(render(OPTIONS), encoding="utf-8")
-    server = loading.Loading(tmp_path / "options.yml")
+    server = loading.Loading(tmp_path / "options.yml", TENSORRT_LLM)
     for number in range(0, len(said), 7):
         server.hear(said[number : number + 7])
     assert server.kv_cache() == {"tokens": tokens, "planned": 131_168}
@@ -156,7 +158,21 @@ def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, token
 )
 def test_without_a_plan_nothing_was_planned(tmp_path: Path, options: dict[str, t.Any]) -> None:
     (tmp_path / "options.yml").write_text(render(options), encoding="utf-8")
-    assert loading.Loading(tmp_path / "options.yml").kv_cache() == {"tokens": None, "planned": None}
+    assert loading.Loading(tmp_path / "options.yml", TENSORRT_LLM).kv_cache() == {"tokens": None, "planned": None}
+
+
+def test_the_kv_cache_of_vllm(tmp_path: Path) -> None:
+    (tmp_path / "options.yml").write_text("max-model-len: 2048\nmax-num-seqs: 4\n", encoding="utf-8")
+    server = loading.Loading(tmp_path / "options.yml", VLLM)
+    assert server.kv_cache() == {"tokens": None, "planned": 8192}
+    server.hear(b"(EngineCore pid=99) INFO 11-28 04:15:20 [kv_cache_utils.py:2328] CPU KV cache size: 5,824 tok")
+    server.hear(b"ens, Maximum concurrency for 2,048 tokens per request: 2.84x\n")
+    assert server.kv_cache() == {"tokens": 5824, "planned": 8192}
+
+
+def test_options_without_sizes_plan_no_kv_cache(tmp_path: Path) -> None:
+    (tmp_path / "options.yml").write_text("max-model-len: 2048\n", encoding="utf-8")
+    assert loading.Loading(tmp_path / "options.yml", VLLM).kv_cache()["planned"] is None
 
 
 def test_a_start_gives_back_and_notes_the_kv_cache(shards: dict[str, Path], tmp_path: Path) -> None:

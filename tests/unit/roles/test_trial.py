@@ -30,7 +30,7 @@ OWN_BACK = "switching back to the deployment's own options"
 SERVE = f"{SAY_OPTIONS}; exec sleep 60"
 # What dies of a trial's options, and serves with the deployment's own.
 FAILS = f"{SAY_OPTIONS}; case $DGX_SPARK_OPTIONS in */trial/*) echo too long; ENDING;; esac; exec sleep 60"
-TEMPLATE = FILES.parent / "templates" / "serve.sh.j2"
+TEMPLATES = FILES.parent / "templates"
 
 
 class Handler(web.Handler):
@@ -295,32 +295,53 @@ def test_a_trial_that_answers_is_healthy(
     ]
 
 
-@pytest.mark.parametrize("workers", [[], ["10.0.0.2"]], ids=["one", "two"])
-@pytest.mark.parametrize("given", [None, "/deployment/trial/options.yml"])
-def test_the_serve_script_serves_the_options_it_is_given(tmp_path: Path, workers: list[str], given: str | None) -> None:
-    environment = jinja2.Environment(trim_blocks=True)
+def started(directory: Path, engine: str, options: str | None, workers: list[str], **values: t.Any) -> list[str]:
+    """Return the command line, and after it the environment, of the program that the script of an engine becomes."""
+    environment = jinja2.Environment(trim_blocks=True, loader=jinja2.FileSystemLoader(TEMPLATES))
     environment.filters.update(quote=shlex.quote, comment=lambda text: f"# {text}")
-    script = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    script = environment.get_template(f"serve_{engine}.sh.j2").render(
         ansible_managed="managed",
         script={
-            **{"target": str(tmp_path / "target"), "draft": "", "served": str(tmp_path / "served")},
+            **{"target": str(directory / "target"), "draft": "", "served": str(directory / "served")},
             **{"listen": "127.0.0.1", "head": "10.0.0.1", "workers": workers, "ranks": 1 + len(workers)},
             **{"port": 2233, "subnets": ["10.0.0.0/24"]},
-            **{"api_port": "8000", "log_level": "info", "environment": {}},
+            **{"api_port": "8000", "log_level": "info", "environment": {}, **values},
         },
     )
-    for program in ("trtllm-serve", "python3", "mkdir"):
-        (tmp_path / program).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
-        (tmp_path / program).chmod(0o755)
-    variables = {} if given is None else {"DGX_SPARK_OPTIONS": given}
+    for program in ("trtllm-serve", "vllm", "python3", "mkdir"):
+        (directory / program).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nenv\n', encoding="utf-8")
+        (directory / program).chmod(0o755)
+    variables = {} if options is None else {"DGX_SPARK_OPTIONS": options}
     ran = subprocess.run(
         ["/bin/bash", "-c", script],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
+        env={"PATH": f"{directory}:{os.environ['PATH']}", **variables},
         capture_output=True,
         text=True,
         check=True,
     )
-    words = ran.stdout.splitlines()
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize("given", [None, "/deployment/trial/options.yml"])
+def test_the_script_of_vllm(tmp_path: Path, given: str | None) -> None:
+    words = started(tmp_path, "vllm", given, [], log_level="verbose", environment={"VLLM_ENGINE_READY_TIMEOUT_S": "60"})
+    assert words[:2] == ["serve", str(tmp_path / "target")]
+    # Two words: vLLM reads no file after an equals sign.
+    assert words[2:8] == [*("--config", given or "/deployment/options.yml"), "--host", "127.0.0.1", "--port", "8000"]
+    assert {"VLLM_LOGGING_LEVEL=DEBUG", "HF_HUB_OFFLINE=1", "VLLM_NO_USAGE_STATS=1"} <= set(words)
+    # A user's variable wins.
+    assert "VLLM_ENGINE_READY_TIMEOUT_S=60" in words
+
+
+@pytest.mark.parametrize(("level", "own"), [("info", "INFO"), ("error", "ERROR"), ("internal_error", "CRITICAL")])
+def test_vllm_has_other_names_for_levels(tmp_path: Path, level: str, own: str) -> None:
+    assert f"VLLM_LOGGING_LEVEL={own}" in started(tmp_path, "vllm", None, [], log_level=level)
+
+
+@pytest.mark.parametrize("workers", [[], ["10.0.0.2"]], ids=["one", "two"])
+@pytest.mark.parametrize("given", [None, "/deployment/trial/options.yml"])
+def test_the_serve_script_serves_the_options_it_is_given(tmp_path: Path, workers: list[str], given: str | None) -> None:
+    words = started(tmp_path, "tensorrt_llm", given, workers)
     assert words[words.index("--extra_llm_api_options") + 1] == (given or "/deployment/options.yml")
     assert words[words.index("--tp_size") + 1] == str(1 + len(workers))
     if workers:

@@ -19,6 +19,9 @@ from pathlib import Path
 import pytest
 from server import health as health_check
 from server import watchdog as watching
+from server.engines.engine import Engine
+from server.engines.tensorrt_llm import TENSORRT_LLM
+from server.engines.vllm import VLLM
 
 from tests.unit import web
 from tests.unit.entrypoint_container import Container
@@ -58,7 +61,7 @@ class Handler(web.Handler):
             self.reply(self.server.health)
         elif path == "/v1/models":
             self.reply(200, {"data": [{"id": "some/model"}]})
-        elif path == "/prometheus/metrics" and self.server.metrics:
+        elif path in ("/prometheus/metrics", "/metrics") and self.server.metrics:
             self.reply(200, self.server.metrics().encode())
         else:
             self.reply(404)
@@ -96,8 +99,8 @@ def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def watchdog(server: Server, stall: float = 1.0) -> t.Any:
-    return watching.Watchdog(server.url, 60, stall)
+def watchdog(server: Server, stall: float = 1.0, engine: Engine = TENSORRT_LLM) -> t.Any:
+    return watching.Watchdog(server.url, engine, 60, stall)
 
 
 def asks(dog: t.Any, server: Server) -> threading.Thread:
@@ -221,6 +224,19 @@ def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(ser
     server.hanging.set()
     server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"
     dog = watchdog(server, stall=0.5)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    until(lambda: clock.looks > 300 or not thread.is_alive())
+    assert thread.is_alive()
+    server.hanging.clear()
+    thread.join(WITHIN_S)
+    assert verdicts(dog) == [("answering", None)]
+
+
+def test_the_figures_of_vllm_stop_the_clock_as_well(server: Server, clock: Clock) -> None:
+    server.hanging.set()
+    server.metrics = lambda: f"vllm:num_requests_running 1.0\nvllm:generation_tokens_total {time.monotonic()}\n"
+    dog = watchdog(server, stall=0.5, engine=VLLM)
     thread = threading.Thread(target=dog.look, daemon=True)
     thread.start()
     until(lambda: clock.looks > 300 or not thread.is_alive())

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl as reader
+from server.engines.tensorrt_llm import TENSORRT_LLM
 from server.loading import Loading
 
 from tests.twin import models
@@ -217,7 +218,7 @@ def test_a_context_that_has_no_room_is_smaller_than_that_of_the_drafts(
     caplog.set_level("INFO", machine.log.name)
     loading.load(task(hub), Gpu(memory_bytes=73e9, system_bytes=4e9))
     (tmp_path / "options.yml").write_text("kv_cache_config:\n  max_tokens: 40992\n", encoding="utf-8")
-    heard = Loading(tmp_path / "options.yml")
+    heard = Loading(tmp_path / "options.yml", TENSORRT_LLM)
     heard.hear("\n".join([*caplog.messages, ""]).encode())
     known = heard.kv_cache()
     assert known["planned"] == 40_992

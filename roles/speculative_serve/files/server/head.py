@@ -28,7 +28,6 @@ from server.watchdog import METER_EVERY_S, Http, ProgressMeter
 # Seconds between two checks of a worker.
 LOOK_EVERY_S = 10.0
 # The launcher may outlive the server.
-FRONT = "trtllm-serve"
 FRONT_EVERY_S = 5.0
 FRONT_GONE_S = 60.0
 # A server may end some time after the worker that it lost is back.
@@ -100,7 +99,7 @@ class Head(Supervisor):
         self.alone = False
         self.front_seen_at: float | None = None
         self.front_look_at = 0.0
-        self.meter = ProgressMeter(Http(url))
+        self.meter = ProgressMeter(Http(url), self.engine)
         self.meter_at = 0.0
         self.verbs = rdma.RdmaReadiness(os.environ)
         self.settings = nccl.settings(self.state.directory, os.environ)
@@ -214,11 +213,12 @@ class Head(Supervisor):
         if self.server is None or now < self.front_look_at:
             return
         self.front_look_at = now + FRONT_EVERY_S
-        if any(runs(pid, FRONT) for pid in descendants(self.server.pid)):
+        front = self.engine.front
+        if any(runs(pid, front) for pid in descendants(self.server.pid)):
             self.front_seen_at = now
         elif self.front_seen_at is not None and now - self.front_seen_at > FRONT_GONE_S:
-            self.condemned = f"unhealthy: {FRONT} has ended, but mpirun still runs: {self.log.last_line()}"
-            self.log.say(f"{FRONT} has ended, but its launcher still runs; the launcher is stopped as well")
+            self.condemned = f"unhealthy: {front} has ended, but mpirun still runs: {self.log.last_line()}"
+            self.log.say(f"{front} has ended, but its launcher still runs; the launcher is stopped as well")
 
     def at_fault(self) -> bool:
         """Return whether the server is to blame; one that ends because a worker is gone is not."""

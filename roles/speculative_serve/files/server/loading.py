@@ -16,6 +16,7 @@ import re
 import time
 from pathlib import Path
 
+from server.engines.engine import Engine
 from server.processes import seconds_worked
 from server.state import read_or
 
@@ -28,16 +29,6 @@ LOG_LINE_BYTES = 65536
 STILL_SHARE = 0.01
 STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
-# From here on nothing is read from the files any more.
-ALL_READ = (b"Loading weights: 100%", b"Model init total")
-# The log lines of the KV cache: a small one for an estimate first, and the end of the estimate; then the real ones, of
-# which target and draft model may have one each. The smallest of these counts.
-ESTIMATED = b"Peak memory during memory usage profiling"
-KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache \(([0-9]+)\)")
-# The only line of releases with another cache manager.
-KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
-# In the engine options, as the playbook writes them.
-KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
 # The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
 TURN = Path("/cache/modules")
 TAKEN = "another container still runs an engine on this Spark; this one waits until it ends"
@@ -148,32 +139,23 @@ class Stillness:
 class Loading:
     """A server until it answers: sees that files do not take its memory, and hears how large its KV cache became."""
 
-    def __init__(self, options: Path) -> None:
+    def __init__(self, options: Path, engine: Engine) -> None:
+        self.engine = engine
         self.pages = PageCache()
         self.read = False
         self.rest = b""
-        self.tokens: int | None = None
-        self.estimated = False
-        self.bound: int | None = None
-        planned = KV_CACHE_PLANNED.search(read_or(options, ""))
-        self.planned = int(planned[1]) if planned else None
+        self.cache = engine.cache_lines()
+        self.planned = engine.cache_planned(read_or(options, ""))
 
     def hear(self, output: bytes) -> None:
         """Read the server's output, in pieces that may end anywhere."""
         *lines, rest = re.split(rb"[\r\n]", self.rest + output)
         self.rest = rest[-LOG_LINE_BYTES:]
         for line in lines:
-            if any(mark in line for mark in ALL_READ):
+            if any(mark in line for mark in self.engine.all_read):
                 self.read = True
                 self.pages.look_at = 0.0
-            if ESTIMATED in line:
-                self.tokens, self.estimated = None, True
-            if match := KV_CACHE.search(line):
-                tokens = int(match[1])
-                # Without an end of the estimate, all but the last line belong to it.
-                self.tokens = min(tokens, self.tokens or tokens) if self.estimated else tokens
-            if match := KV_CACHE_BOUND.search(line):
-                self.bound = int(match[1])
+            self.cache.hear(line)
 
     def look(self) -> None:
         """Give pages back when memory is short, and whenever nothing will be read again."""
@@ -182,4 +164,4 @@ class Loading:
 
     def kv_cache(self) -> dict[str, int | None]:
         """Return the tokens of the KV cache and the planned ones for state.json; None if unknown."""
-        return {"tokens": self.bound if self.tokens is None else self.tokens, "planned": self.planned}
+        return {"tokens": self.cache.tokens, "planned": self.planned}

@@ -28,6 +28,7 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
+from server.engines.registry import engine_of
 from server.loading import TAKEN, EngineLock, Loading, Stillness
 from server.processes import (
     collect_dead,
@@ -131,7 +132,8 @@ class Supervisor:
         # Of the server that runs or ran last, and whether it is ended for another one's sake.
         self.trial: Trial | None = None
         self.switching = False
-        self.loading = Loading(deployment / "options.yml")
+        self.engine = engine_of(os.environ)
+        self.loading = Loading(deployment / "options.yml", self.engine)
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.turn = EngineLock()
@@ -290,7 +292,7 @@ class Supervisor:
         self.trial = leased_trial(self.deployment / "trial")
         self.switching = False
         options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
-        self.loading = Loading(options)
+        self.loading = Loading(options, self.engine)
         self.stillness = Stillness(self.patience)
         self.loading.pages.give_back()
         self.guard.loads()
@@ -389,7 +391,7 @@ class Supervisor:
         if not self.patience:
             return None
         interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)
-        watchdog = Watchdog(self.url, interval, self.patience)
+        watchdog = Watchdog(self.url, self.engine, interval, self.patience)
         watchdog.start()
         return watchdog
 
@@ -411,7 +413,7 @@ class Supervisor:
             f"# {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {self.condemned}",
             f"# state.json\n{json.dumps(self.state.values)}",
             "# processes: number, parent, state, what the kernel waits for, command\n" + describe_tree(server.pid),
-            f"# the engine's figures\n{engine_figures(self.url)}",
+            f"# the engine's figures\n{engine_figures(self.url, self.engine)}",
             "# the last lines of the log\n" + "\n".join(self.log.tail),
         ]
         # A full disk costs the evidence, and not the server.

@@ -22,6 +22,7 @@ import urllib.parse
 import urllib.request
 
 from server.client_connections import ClientConnections, End
+from server.engines.engine import Engine
 
 # The server logs every request; this name distinguishes the watchdog's from those of clients.
 ASKED_BY = "?asked-by=watchdog"
@@ -117,10 +118,9 @@ class ProgressMeter:
     Unchanged metrics mean nothing: the server updates them when a request ends, and not during a long answer.
     """
 
-    RUNNING = "trtllm_num_requests_running"
-
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Http, engine: Engine) -> None:
         self.http = http
+        self.engine = engine
         self.offered = True
         self.samples: list[str] | None = None
 
@@ -129,12 +129,12 @@ class ProgressMeter:
         if not self.offered:
             return False
         try:
-            status, body = self.http.get("/prometheus/metrics")
+            status, body = self.http.get(self.engine.metrics)
         except Failed:
             return False
         self.offered = status != 404
-        samples = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
-        running = [sample.split()[-1] for sample in samples if sample.startswith(self.RUNNING)]
+        samples = figures(self.engine, body)
+        running = [sample.split()[-1] for sample in samples if sample.startswith(self.engine.running)]
         # With none running there is nothing to move, or this figure is not kept.
         if status != 200 or not any(count not in ("0", "0.0") for count in running):
             return False
@@ -168,11 +168,11 @@ class Watchdog(threading.Thread):
     hung engine would never be found while clients retry.
     """
 
-    def __init__(self, url: str, interval: float, stall: float) -> None:
+    def __init__(self, url: str, engine: Engine, interval: float, stall: float) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.http = Http(url)
         self.visitors = ClientConnections(self.http.port, self.http.own)
-        self.meter = ProgressMeter(self.http)
+        self.meter = ProgressMeter(self.http, engine)
         self.interval = interval
         self.stall = stall
         self.verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
@@ -290,14 +290,18 @@ def describe_reply(status: int, body: bytes) -> str:
     return f"status {status}" + (f" ({text})" if text else "")
 
 
-def engine_figures(url: str) -> str:
+def figures(engine: Engine, body: bytes) -> list[str]:
+    """Return the lines of an engine's own figures."""
+    return [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith(engine.figures)]
+
+
+def engine_figures(url: str, engine: Engine) -> str:
     """Return the figures of the engine, if it reports any."""
     try:
-        status, body = Http(url).get("/prometheus/metrics")
+        status, body = Http(url).get(engine.metrics)
     except Failed as error:
         return str(error)
-    lines = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
-    return "\n".join(lines) or describe_reply(status, b"")
+    return "\n".join(figures(engine, body)) or describe_reply(status, b"")
 
 
 def answers(url: str, timeout: float) -> bool:

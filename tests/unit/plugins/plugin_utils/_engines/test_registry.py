@@ -16,10 +16,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
     drafting,
     engine_of,
 )
+from server.engines.registry import ENGINES as IN_CONTAINER
 
 
-def test_both_worlds_and_the_methods_name_the_same_engines() -> None:
-    assert set(ENGINES) == set(LOGS) == {name for method in METHODS.values() for name in method.engines}
+def test_all_worlds_and_the_methods_name_the_same_engines() -> None:
+    named = {name for method in METHODS.values() for name in method.engines}
+    assert set(ENGINES) == set(LOGS) == set(IN_CONTAINER) == named
     for name, engine in ENGINES.items():
         assert set(engine.methods) == {method for method, row in METHODS.items() if name in row.engines}
 
@@ -57,4 +59,5 @@ def test_speculation_in_words(how: dict[str, t.Any], words: str | None) -> None:
 def test_an_engine_is_complete() -> None:
     for engine in ENGINES.values():
         empty = [field.name for field in dataclasses.fields(engine) if getattr(engine, field.name) in ("", (), None)]
-        assert empty == []
+        # An engine may have one family alone.
+        assert empty in ([], ["families"])

@@ -80,12 +80,12 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
     }
 
 
-def serve_script(script: dict[str, t.Any]) -> str:
+def serve_script(engine: str, script: dict[str, t.Any]) -> str:
     """The script of the head, as Ansible writes it."""
-    environment = jinja2.Environment(trim_blocks=True)
+    templates = normal.ROOT / "roles/speculative_serve/templates"
+    environment = jinja2.Environment(trim_blocks=True, loader=jinja2.FileSystemLoader(templates))
     environment.filters.update(quote=shlex.quote, comment=lambda text: f"#\n# {text}\n#")
-    source = (normal.ROOT / "roles/speculative_serve/templates/serve.sh.j2").read_text(encoding="utf-8")
-    written = environment.from_string(source).render(
+    written = environment.get_template(f"serve_{engine}.sh.j2").render(
         ansible_managed="Ansible managed",
         script=script,
     )
@@ -144,7 +144,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         assert record["container"] == once.ASKED
         scripts = expected[host]["files"].get(f"{normal.text(directory)}/generations/<hash>/serve.sh")
         if scripts:
-            assert serve_script(planned["script"]) == script_text(scripts["text"]).rstrip()
+            assert serve_script("tensorrt_llm", planned["script"]) == script_text(scripts["text"]).rstrip()
         # Only the head has one.
         assert bool(scripts) == (host == next(iter(expected)))
         own = {key: value for key, value in record["cluster"].items() if key != "ranks"}

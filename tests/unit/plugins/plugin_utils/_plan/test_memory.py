@@ -224,7 +224,7 @@ def test_an_explicit_size_of_the_cache() -> None:
     # 39,903,620,262 / 75,776 = 526,599 tokens, in whole blocks.
     assert "It fits with kv_cache_config.max_tokens: 526592 in speculative_serve_options." in result["message"]
     small = planned(EAGLE, options={"kv_cache_config": {"max_tokens": 8192}})
-    assert "is 8,192, which is less than one conversation of 32,768 tokens takes" in small["warnings"][0]
+    assert "of 8,192 tokens, which is less than one conversation of 32,768 tokens takes" in small["warnings"][0]
 
 
 def test_the_fraction_stays_a_cap() -> None:

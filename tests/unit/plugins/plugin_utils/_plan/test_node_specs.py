@@ -120,7 +120,7 @@ def test_models_that_are_not_known_are_named(programs: Path) -> None:
         node_specs.node_spec(asked(programs=str(programs), models={}), PLAN, {})
 
 
-def render(script: t.Mapping[str, t.Any]) -> str:
+def render(engine: str, script: t.Mapping[str, t.Any]) -> str:
     return f"export LEVEL={script['log_level']}\nexec trtllm-serve {script['target']} --ranks {script['ranks']}\n"
 
 

@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""vLLM as an engine."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import RANGES, build, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import SPECULATION
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
+    LENGTH,
+    MODEL,
+    NAME,
+    SPELLINGS,
+    method_of,
+)
+
+
+def section(given: t.Mapping[str, t.Any]) -> Section:
+    """Return the method, the draft model and the draft length in a speculative-config."""
+    draft = given.get(MODEL)
+    return Section(
+        method=method_of(given.get("method")),
+        draft=draft if isinstance(draft, str) else None,
+        length=positive_int(given.get(LENGTH)),
+        length_key=LENGTH,
+    )
+
+
+VLLM = Engine(
+    name=NAME,
+    words="vLLM",
+    speculation=SPECULATION,
+    methods=tuple(SPELLINGS),
+    families=(),
+    ranges=RANGES,
+    names=memory.NAMES,
+    beyond_head="vLLM lowers the context to what the draft model was made for",
+    build=build,
+    render=render,
+    section=section,
+    limits=memory.limits,
+    fill=memory.fill,
+    # Prompts are read in pieces.
+    longest_prompt=lambda _options, _context: None,
+    fabric=lambda _interfaces, _subnets: {},
+    issues_of_ranks=lambda _ranks: [],
+)

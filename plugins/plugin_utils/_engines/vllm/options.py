@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Build, validate and render the options of vLLM, a file for 'vllm serve --config'."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
+    Range,
+    Version,
+    release_of,
+    version_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
+    READ_RELEASE,
+    RULES,
+    SPECULATION,
+    Subject,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import section_of
+
+# Before it, the page cache counts as used memory, and the NCCL of its images hangs: vllm-project/vllm pull request
+# 48140 and issue 42354.
+FIRST = "0.24.0"
+RANGES: list[Range] = [[FIRST, None]]
+UNREAD = "options are judged by the image only"
+HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
+
+
+def check_release(name: str, version: Version | None, report: Report) -> None:
+    """Check the release. One whose options are not known here is judged by its own parser."""
+    first, read = version_of(FIRST), version_of(READ_RELEASE)
+    if version is None:
+        report.warn("release", f"{shown(name)} names no release of vLLM: {UNREAD}")
+    elif first is not None and version < first:
+        report.error(
+            "release", f"{name} is older than {FIRST}, which counts the page cache of a Spark as used; use a newer one"
+        )
+    elif read is not None and version[:3] != read[:3]:
+        report.warn("release", f"{name} is not the release whose options are known here ({READ_RELEASE}): {UNREAD}")
+
+
+def merged(request: Request, report: Report) -> dict[str, t.Any]:
+    """Return the free options together with the neutral inputs; speculation from both sides is an error."""
+    options = dict(request.options)
+    if request.method is not None and options.get(SPECULATION) is not None:
+        report.error(SPECULATION, f"conflicts with method {request.method}. Remove one of the two")
+    elif section := section_of(request.method, request.drafted, request.draft_model):
+        options[SPECULATION] = section
+    if request.target_model and "served-model-name" not in options:
+        options["served-model-name"] = request.target_model.rpartition("/")[2]
+    return options
+
+
+def build(request: Request) -> Built:
+    """Return the options of a request, with all errors and warnings."""
+    report = Report()
+    tag = release_of(request.release)
+    version = version_of(tag)
+    name = request.release if version is None else tag.removeprefix("v")
+    check_release(name, version, report)
+    if request.world_size != 1:
+        report.error(
+            "world_size",
+            f"is {request.world_size}, but vLLM is served on one Spark only; TensorRT-LLM serves on several",
+        )
+    options = merged(request, report)
+    known = version_of(READ_RELEASE)
+    is_read = version is not None and known is not None and version[:3] == known[:3]
+    for rule in RULES:
+        rule(Subject(options, is_read, report))
+    method = request.method or (NONE if options.get(SPECULATION) is None else "raw")
+    return Built(name, "", method, options, report.errors, report.warnings)
+
+
+def render(options: t.Mapping[str, t.Any]) -> str:
+    """Return the options as YAML. Equal options always give the same text."""
+    import yaml
+
+    body = yaml.dump(
+        dict(options), Dumper=yaml.SafeDumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=4096
+    )
+    return HEADER + body

@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The rules for engine options of vLLM: what the collection sets itself, and what vLLM would refuse or misread.
+
+Sources: vllm/utils/argparse_utils.py, vllm/engine/arg_utils.py and vllm/config of the releases 0.29.0 to 0.33.0. The
+names and kinds of options.yml are those of one release; of another one, its image has the last word on what is not
+among them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import LENGTH
+
+Options = t.Mapping[str, t.Any]
+SPECULATION = "speculative-config"
+_DATA = yaml.safe_load(Path(__file__).with_name("options.yml").read_text(encoding="utf-8"))
+READ_RELEASE: str = _DATA["release"]
+KINDS: dict[str, str] = {name: kind for kind, names in _DATA["kinds"].items() for name in names}
+KIND_WORDS = {"switch": "true or false", "int": "a whole number", "number": "a number"}
+# Sizes that vLLM also reads as 32k or auto. The memory plan counts with them.
+SIZES = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")
+# More than this of a Spark's memory freezes it: vllm-project/vllm issues 56824 and 54200.
+MOST_UTILIZATION = 0.9
+
+PLACE = "It follows from the recipe's"
+SECRET = "A secret does not belong into a file of options"
+# What the collection sets, with the reason or the place to set it.
+OWN: dict[str, str] = {
+    **dict.fromkeys(("model", "tokenizer", "revision", "tokenizer-revision"), f"{PLACE} target_model"),
+    "host": "Set speculative_serve_host",
+    "port": "Set speculative_serve_port",
+    **dict.fromkeys(("tensor-parallel-size", "nnodes", "node-rank", "headless"), f"{PLACE} sparks"),
+    **dict.fromkeys(("master-addr", "master-port", "distributed-executor-backend"), f"{PLACE} sparks"),
+    **dict.fromkeys(("spec-method", "spec-model", "spec-tokens"), f"{PLACE} method, draft_model and draft_length"),
+    **dict.fromkeys(("api-key", "hf-token"), SECRET),
+    **dict.fromkeys(("config", "uds", "root-path"), "The collection decides how the server is started and reached"),
+    **dict.fromkeys(
+        ("trust-remote-code", "worker-cls", "worker-extension-cls", "middleware", "tool-parser-plugin"),
+        "It runs code that is not the image's, which this collection does not do",
+    ),
+}
+# On the runner V1, which serves these methods in releases before 0.32.
+NOT_ASYNCHRONOUS = ("ngram", "ngram_gpu", "suffix")
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """Options, and the release that is to have them."""
+
+    options: Options
+    is_read: bool
+    report: Report
+
+
+def check_names(subject: Subject) -> None:
+    """Check that each option is one of the release, in the one spelling that the collection understands."""
+    for key in subject.options:
+        if not isinstance(key, str):
+            subject.report.error(str(key), "the name of an option must be a text")
+        elif "_" in key:
+            subject.report.error(key, f"write it with dashes, as 'vllm serve --help' does: {key.replace('_', '-')}")
+        elif key in OWN:
+            subject.report.error(key, f"remove it. {OWN[key]}")
+        elif key.startswith("no-") and key[3:] in KINDS:
+            subject.report.error(key, f"write {key[3:]}: false")
+        elif key not in KINDS:
+            check_unknown(key, subject)
+
+
+def check_unknown(key: str, subject: Subject) -> None:
+    if subject.is_read or is_misspelt(key, KINDS):
+        subject.report.error(key, f"is not an option of vLLM {READ_RELEASE}{did_you_mean(key, KINDS)}")
+    else:
+        subject.report.warn(key, "is not known here; the image decides")
+
+
+def check_kinds(subject: Subject) -> None:
+    """Check the kind of each value. vLLM would read null as the text None."""
+    for key, value in subject.options.items():
+        kind = KINDS.get(key, "other")
+        if key in OWN:
+            continue
+        if value is None:
+            subject.report.error(key, "must not be null; remove the option to leave it to vLLM")
+        elif kind in KIND_WORDS and not is_of_kind(kind, value):
+            subject.report.error(key, f"must be {KIND_WORDS[kind]}, not {seen(value)}")
+        elif key in SIZES and positive_int(value) is None:
+            subject.report.error(
+                key, f"must be a whole number above 0, not {seen(value)}: the memory plan counts with it"
+            )
+
+
+def is_of_kind(kind: str, value: t.Any) -> bool:
+    if isinstance(value, bool) or kind == "switch":
+        return isinstance(value, bool) and kind == "switch"
+    return isinstance(value, int) or (kind == "number" and isinstance(value, float))
+
+
+def check_utilization(subject: Subject) -> None:
+    """CPU and GPU share one memory, so a large share freezes the machine."""
+    key = "gpu-memory-utilization"
+    given = subject.options.get(key)
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        return
+    if not 0 < given <= 1:
+        subject.report.error(key, f"must be above 0 and at most 1, not {shown(given)}")
+    elif given > MOST_UTILIZATION:
+        subject.report.error(
+            key,
+            f"is {given:g}, but CPU and GPU of a Spark share one memory, and more than {MOST_UTILIZATION:g} of it "
+            "freezes the machine. Remove it, so that the memory plan decides",
+        )
+
+
+def check_tools(subject: Subject) -> None:
+    key = "enable-auto-tool-choice"
+    if subject.options.get(key) is True and not subject.options.get("tool-call-parser"):
+        subject.report.error(key, "needs tool-call-parser with the parser for the model's tool calls")
+
+
+def check_speculation(subject: Subject) -> None:
+    """Check what holds of every method; the keys of each are the image's to judge."""
+    section = subject.options.get(SPECULATION)
+    if section is None:
+        return
+    if not isinstance(section, dict):
+        subject.report.error(SPECULATION, f"must be a mapping, not {seen(section)}")
+        return
+    where = f"{SPECULATION}.{LENGTH}"
+    length = positive_int(section.get(LENGTH))
+    if length is None:
+        subject.report.error(where, "is missing or no whole number above 0. Some models have no default for it")
+    if "tensor_parallel_size" in section:
+        subject.report.error(f"{SPECULATION}.tensor_parallel_size", "write draft_tensor_parallel_size")
+    if section.get("method") in NOT_ASYNCHRONOUS and subject.options.get("async-scheduling") is True:
+        subject.report.error("async-scheduling", f"remove it: with the method {section['method']} vLLM may refuse it")
+    check_slots(subject, length or 0)
+
+
+def check_slots(subject: Subject, drafted: int) -> None:
+    """Check that a pass has room for the drafts of all conversations (vllm/config/vllm.py)."""
+    key = "max-num-batched-tokens"
+    room, conversations = (positive_int(subject.options.get(name)) for name in (key, "max-num-seqs"))
+    needed = (conversations or 0) * (drafted + 1)
+    if room and room < needed:
+        subject.report.error(
+            key, f"must be at least {needed:,}: {conversations} conversations with {drafted} drafted tokens each"
+        )
+
+
+RULES: tuple[t.Callable[[Subject], None], ...] = (
+    check_names,
+    check_kinds,
+    check_utilization,
+    check_tools,
+    check_speculation,
+)

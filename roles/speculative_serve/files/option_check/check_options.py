@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Validate rendered engine options with the engine's own program, before any weights are loaded.
+
+Runs inside a container of the image. The last line of its output is JSON:
+{"available": bool, "accepted": bool, "version": str, "error": str or null}.
+judge.py, beside it, is the engine's half. Importing the engine may hang or crash, so a separate process with a deadline
+does it. A cold disk needs long for some 20 GB of libraries, so there are two attempts: at the second one they are in
+the page cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import typing as t
+from pathlib import Path
+
+OPTIONS = Path("/check/options.yml")
+DEADLINE_S = 240.0
+TRIES = 2
+INSIDE = "--inside"
+MARK = "dgx-spark-speculative-answer:"
+ERROR_LIMIT = 1500
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer of the image."""
+
+    available: bool
+    accepted: bool
+    version: str
+    error: str | None
+
+
+def not_available(reason: str, version: str = "") -> Answer:
+    return Answer(available=False, accepted=False, version=version, error=reason[:ERROR_LIMIT])
+
+
+def judge(options: dict[str, t.Any]) -> Answer:
+    """Have the engine's own half of this program judge the options."""
+    available, version, complaints = importlib.import_module("judge").judge(options)
+    text = "; ".join(complaints)
+    return Answer(available, available and not complaints, version, text[:ERROR_LIMIT] or None)
+
+
+def read_options(path: Path) -> dict[str, t.Any]:
+    """Return the options. Raise ValueError with the reason if there are none."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ValueError("the image has no YAML library") from error
+    try:
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not YAML: {error}") from error
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"{path} does not hold a mapping")
+    return options or {}
+
+
+def inside(path: Path) -> t.NoReturn:
+    """Answer, and leave at once: libraries that were imported may not let a process end."""
+    try:
+        answer = judge(read_options(path))
+    except ValueError as error:
+        answer = not_available(str(error))
+    print(f"\n{MARK}{json.dumps(dataclasses.asdict(answer))}", flush=True)
+    os._exit(0)
+
+
+def answer_in(output: str) -> Answer | None:
+    lines = [line for line in output.splitlines() if line.startswith(MARK)]
+    return Answer(**json.loads(lines[-1][len(MARK) :])) if lines else None
+
+
+def ask(path: Path, deadline: float) -> Answer:
+    """Return the answer of the image, or the reason why there is none. Retry a slow one, because it is then cached."""
+    for _number in range(TRIES):
+        answer = ask_once(path, deadline)
+        if answer is not None:
+            return answer
+    return not_available(f"the engine did not answer within {deadline:.0f} s, twice")
+
+
+def ask_once(path: Path, deadline: float) -> Answer | None:
+    """Return the answer of a process that imports the engine, or why there is none; None if it takes too long."""
+    command = [sys.executable, str(Path(__file__).resolve()), INSIDE, str(path)]
+    # To a file and not a pipe, which a left-over child of its own could hold open.
+    with tempfile.TemporaryFile() as output_file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=deadline)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None
+        output_file.seek(0)
+        output = output_file.read().decode(errors="replace")
+    answer = answer_in(output)
+    if answer is not None:
+        return answer
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
+    return not_available(f"the engine ended with code {process.returncode}: {last}")
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    if arguments[:1] == [INSIDE]:
+        inside(Path(arguments[1]))
+    path = Path(arguments[0]) if arguments else OPTIONS
+    print(json.dumps(dataclasses.asdict(ask(path, DEADLINE_S))), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

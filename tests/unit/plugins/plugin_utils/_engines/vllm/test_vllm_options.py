@@ -1,0 +1,168 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of vLLM: what the neutral inputs become, what is refused, and what the memory plan adds."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Planned, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, OWN
+
+IMAGE = "vllm/vllm-openai:v0.32.0"
+
+
+def build(options: t.Mapping[str, t.Any] | None = None, **request: t.Any) -> Built:
+    return VLLM.build(Request(**{"release": IMAGE, "options": options or {}, **request}))
+
+
+def errors(options: t.Mapping[str, t.Any] | None = None, **request: t.Any) -> dict[str, str]:
+    return {error.path: error.message for error in build(options, **request).errors}
+
+
+@pytest.mark.parametrize(
+    ("method", "section"),
+    [
+        ("eagle3", {"method": "eagle3", "num_speculative_tokens": 3, "model": "a/head"}),
+        ("draft_target", {"method": "draft_model", "num_speculative_tokens": 3, "model": "a/head"}),
+        ("mtp", {"method": "mtp", "num_speculative_tokens": 3, "model": "a/head"}),
+    ],
+)
+def test_a_method_is_spelt_as_vllm_does(method: str, section: dict[str, t.Any]) -> None:
+    built = build(method=method, drafted=3, draft_model="a/head")
+    assert built.errors == built.warnings == []
+    assert built.options["speculative-config"] == section
+    assert VLLM.section(section).method == method
+    assert VLLM.section(section).length == 3
+
+
+def test_n_gram_has_its_window() -> None:
+    section = build(method="ngram", drafted=4).options["speculative-config"]
+    assert section == {
+        **{"method": "ngram", "num_speculative_tokens": 4},
+        **{"prompt_lookup_max": 4, "prompt_lookup_min": 2},
+    }
+
+
+def test_without_speculation_there_is_no_section() -> None:
+    assert "speculative-config" not in build(method="none").options
+
+
+def test_the_api_names_the_model_as_its_repository_does() -> None:
+    assert build(target_model="a/Model-1B").options["served-model-name"] == "Model-1B"
+    assert build({"served-model-name": "mine"}, target_model="a/b").options["served-model-name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "words"),
+    [
+        ({"max_model_len": 1}, "max_model_len", "max-model-len"),
+        ({"no-enable-prefix-caching": True}, "no-enable-prefix-caching", "enable-prefix-caching: false"),
+        ({"max-model-leng": 1}, "max-model-leng", "did you mean 'max-model-len'?"),
+        ({"seed": None}, "seed", "must not be null"),
+        ({"enforce-eager": "yes"}, "enforce-eager", "must be true or false"),
+        ({"block-size": True}, "block-size", "must be a whole number"),
+        ({"max-model-len": "32k"}, "max-model-len", "the memory plan counts with it"),
+        ({"kv-cache-memory-bytes": "8G"}, "kv-cache-memory-bytes", "the memory plan counts with it"),
+        ({"gpu-memory-utilization": 0.95}, "gpu-memory-utilization", "freezes the machine"),
+        ({"gpu-memory-utilization": 2}, "gpu-memory-utilization", "at most 1"),
+        ({"enable-auto-tool-choice": True}, "enable-auto-tool-choice", "needs tool-call-parser"),
+        ({"speculative-config": "ngram"}, "speculative-config", "must be a mapping"),
+        ({"speculative-config": {"method": "mtp"}}, "speculative-config.num_speculative_tokens", "is missing"),
+        ({7: 1}, "7", "must be a text"),
+    ],
+)
+def test_what_vllm_would_refuse_or_misread(options: dict[t.Any, t.Any], path: str, words: str) -> None:
+    assert words in errors(options)[path]
+
+
+@pytest.mark.parametrize("key", sorted(OWN))
+def test_what_the_collection_sets_is_refused_with_its_place(key: str) -> None:
+    assert errors({key: "x"})[key] == f"remove it. {OWN[key]}"
+
+
+def test_a_draft_section_that_vllm_spells_otherwise() -> None:
+    section = {"method": "ngram", "num_speculative_tokens": 4, "tensor_parallel_size": 1}
+    found = errors({"speculative-config": section, "async-scheduling": True})
+    assert "draft_tensor_parallel_size" in found["speculative-config.tensor_parallel_size"]
+    assert "ngram" in found["async-scheduling"]
+
+
+def test_drafts_need_room_in_a_pass() -> None:
+    sizes = {"max-num-seqs": 8, "max-num-batched-tokens": 31}
+    assert "at least 32" in errors(sizes, method="mtp", drafted=3)["max-num-batched-tokens"]
+    assert errors({**sizes, "max-num-batched-tokens": 32}, method="mtp", drafted=3) == {}
+
+
+def test_speculation_from_both_sides() -> None:
+    section = {"method": "mtp", "num_speculative_tokens": 1}
+    assert (
+        "conflicts with method ngram"
+        in errors({"speculative-config": section}, method="ngram", drafted=2)["speculative-config"]
+    )
+    assert build({"speculative-config": section}).method == "raw"
+
+
+def test_several_sparks_are_refused_with_the_engine_that_serves_on_them() -> None:
+    assert "TensorRT-LLM serves on several" in errors(world_size=2)["world_size"]
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (IMAGE, []),
+        ("vllm/vllm-openai:v0.32.0-ubuntu2404", []),
+        ("vllm/vllm-openai:v0.31.0", ["options are judged by the image only"]),
+        ("vllm/vllm-openai:latest", ["names no release of vLLM"]),
+        ("vllm/vllm-openai@sha256:" + "a" * 64, ["names no release of vLLM"]),
+    ],
+)
+def test_a_release_that_is_not_known_here(image: str, said: list[str]) -> None:
+    built = build({"quite-new": 1}, release=image)
+    assert len(built.errors) == (not said)
+    assert [text for text in said if any(text in str(warning) for warning in built.warnings)] == said
+    # A misspelt name is none of a newer release.
+    assert errors({"max-model-leng": 1}, release=image)
+
+
+def test_an_old_release_is_refused() -> None:
+    assert "older than 0.24.0" in errors(release="vllm/vllm-openai:v0.23.1")["release"]
+
+
+def test_the_plan_adds_what_is_open() -> None:
+    planned = Planned(concurrency=2, context=2048, tokens=4128, chunked=False, cache_bytes=190_218_240, share=0.07)
+    assert VLLM.fill({}, planned) == {
+        "max-num-seqs": 2,
+        "max-num-batched-tokens": 8192,
+        "max-model-len": 2048,
+        "kv-cache-memory-bytes": 190_218_240,
+        "gpu-memory-utilization": 0.07,
+    }
+    given = {"max-num-seqs": 4, "max-model-len": 1024}
+    assert set(VLLM.fill(given, planned)).isdisjoint(given)
+
+
+def test_options_ask_for_memory() -> None:
+    limits = VLLM.limits({"max-model-len": 2048, "max-num-seqs": 2, "kv-cache-memory-bytes": 5, "block-size": 32})
+    assert (limits.context, limits.concurrency, limits.cache_bytes, limits.block) == (2048, 2, 5, 32)
+    assert not limits.by_fraction
+    assert VLLM.limits({"gpu-memory-utilization": 0.5}).by_fraction
+    assert VLLM.limits({"kv-cache-dtype": "fp8_e4m3"}).cache_type == "fp8"
+
+
+def test_equal_options_give_the_same_text() -> None:
+    first, second = (VLLM.render(options) for options in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}))
+    assert first == second
+    assert yaml.safe_load(first) == {"a": 1, "b": [2]}
+
+
+def test_the_names_are_those_of_the_parser() -> None:
+    """As many as the parser of that release has, with the two names of one of them."""
+    assert len(KINDS) == len(set(KINDS)) == 317
+    assert KINDS["enforce-eager"] == "switch"
+    assert KINDS["max-num-seqs"] == "int"
