@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.met
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import SPELLINGS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import SPELLINGS as OF_VLLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells
 
@@ -60,7 +61,7 @@ def recipes() -> str:
 
 
 def methods() -> str:
-    """Return the table of the methods: description, draft model and decoding types."""
+    """Return the table of the methods: description, draft model, and what each engine calls them."""
     needs = {None: "none", "head": "head", "model": "model"}
     rows = [
         (
@@ -68,11 +69,12 @@ def methods() -> str:
             row.words,
             row.description,
             needs[row.draft_model],
-            listed(dict.fromkeys(filter(None, SPELLINGS[name].decoding_type.values()))),
+            listed(dict.fromkeys(SPELLINGS[name].decoding_type.values())) if name in SPELLINGS else "-",
+            f"`{OF_VLLM[name].method}`" if name in OF_VLLM else "-",
         )
         for name, row in METHODS.items()
     ]
-    return table(("method", "name", "description", "draft model", "decoding types"), rows)
+    return table(("method", "name", "description", "draft model", "TensorRT-LLM", "vLLM"), rows)
 
 
 def families() -> str:

@@ -40,6 +40,8 @@ class Log(t.NamedTuple):
     # None if they do not say.
     cache_planned: t.Callable[[t.Mapping[str, t.Any]], int | None]
     cache_made: t.Callable[[t.Sequence[str]], str | None]
+    # The most tokens of a prompt by its options and the context; None if it takes the context.
+    longest_prompt: t.Callable[[t.Mapping[str, t.Any], t.Any], int | None]
     # The route of its figures, and the option that switches them on.
     metrics: str
     metrics_option: str

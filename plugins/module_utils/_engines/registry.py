@@ -8,10 +8,19 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.tensorrt_llm import LOG_OF_TENSORRT_LLM
 
 # By the name of the engine, as recipes and records have it.
 LOGS: dict[str, Log] = {log.engine: log for log in (LOG_OF_TENSORRT_LLM,)}
+# The engine of a record that names none.
+DEFAULT = LOG_OF_TENSORRT_LLM.engine
 START_MARKERS: tuple[str, ...] = tuple(mark for log in LOGS.values() for mark in log.starts)
 STAGES: tuple[Stage, ...] = tuple(stage for log in LOGS.values() for stage in log.stages)
+
+
+def log_of(record: t.Mapping[str, t.Any]) -> Log:
+    """Return the log of the engine of a record."""
+    return LOGS[record.get("engine") or DEFAULT]

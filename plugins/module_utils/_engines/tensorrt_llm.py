@@ -610,6 +610,22 @@ def cache_made(lines: t.Sequence[str]) -> str | None:
     return " and ".join(told) + note
 
 
+# Tokens that a pass takes at once where the options do not say.
+MAX_NUM_TOKENS = 8192
+
+
+def longest_prompt(options: t.Mapping[str, t.Any], context: t.Any) -> int | None:
+    """Return the most tokens of a prompt where the engine takes less than the context; None if it takes that.
+
+    Without chunked prefill a prompt is read in one pass.
+    """
+    at_once = options.get("max_num_tokens")
+    if not isinstance(at_once, int) or isinstance(at_once, bool) or at_once < 1:
+        at_once = MAX_NUM_TOKENS
+    chunked = options.get("enable_chunked_prefill") is True
+    return at_once if isinstance(context, int) and not chunked and at_once < context else None
+
+
 LOG_OF_TENSORRT_LLM = Log(
     engine="tensorrt_llm",
     package="tensorrt_llm",
@@ -625,6 +641,7 @@ LOG_OF_TENSORRT_LLM = Log(
     tag=r"\[\d+,\d+\]<\w+>:",
     cache_planned=cache_planned,
     cache_made=cache_made,
+    longest_prompt=longest_prompt,
     metrics="prometheus/metrics",
     metrics_option="return_perf_metrics: true",
     variables=("OMPI_", "OPAL_", "TLLM_", "TRTLLM_", "TRT_LLM_", "TRT_VERSION"),

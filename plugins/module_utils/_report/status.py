@@ -12,11 +12,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     last_seen,
     rdma_ready,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 
 SERVING = ("ready", "ready_without_speculation", "busy")
@@ -179,7 +179,7 @@ class Status:
         """Add the values of the record."""
         for name in OF_THE_RECORD:
             setattr(self, name, record.get(name))
-        self.longest_prompt = longest_prompt(record.get("options") or {}, self.context)
+        self.longest_prompt = log_of(record).longest_prompt(record.get("options") or {}, self.context)
         self.decoding_type = records.decoding_type(record)
 
     def facts(self) -> dict[str, t.Any]:

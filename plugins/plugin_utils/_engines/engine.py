@@ -149,8 +149,6 @@ class Engine:
     section: t.Callable[[Mapping], Section]
     limits: t.Callable[[Mapping], Limits]
     fill: t.Callable[[Mapping, Planned], Options]
-    # The most tokens of a prompt if these are less than the context.
-    longest_prompt: t.Callable[[Mapping, int | None], int | None]
     # The environment of a rank on several Sparks, from its network interfaces and their subnets.
     fabric: t.Callable[[str, t.Sequence[str]], dict[str, str]]
     # Known issues of the NCCL of these ranks.

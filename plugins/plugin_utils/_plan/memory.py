@@ -13,6 +13,7 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
@@ -45,7 +46,11 @@ def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
 
 def longest_prompt(request: MemoryRequest, size: Sizes) -> int | None:
     """Return the most tokens of a prompt if these are less than the context, and the plan has decided on that."""
-    return None if request.kv_cache == FRACTION else request.engine.longest_prompt(request.options, size.context)
+    return (
+        None
+        if request.kv_cache == FRACTION
+        else LOGS[request.engine.name].longest_prompt(request.options, size.context)
+    )
 
 
 def share_of(needed: int, total: int | None) -> float | None:

@@ -14,11 +14,9 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import (
-    describe_capacity,
-    longest_prompt,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
@@ -98,7 +96,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     rows.append(("measured", f"at deployment, {record['deployed_at']}"))
     rows += [("" if number else "overrides", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
-        longest = longest_prompt(record.get("options") or {}, record["context"])
+        longest = log_of(record).longest_prompt(record.get("options") or {}, record["context"])
         rows.append(("capacity", describe_capacity(record["context"], record["concurrency"], longest)))
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):

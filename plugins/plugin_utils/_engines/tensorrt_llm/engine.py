@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
@@ -70,7 +69,6 @@ TENSORRT_LLM = Engine(
     section=section,
     limits=memory.limits,
     fill=memory.fill,
-    longest_prompt=longest_prompt,
     fabric=fabric,
     issues_of_ranks=issues_of_nccl,
 )

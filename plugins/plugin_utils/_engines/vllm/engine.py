@@ -49,8 +49,6 @@ VLLM = Engine(
     section=section,
     limits=memory.limits,
     fill=memory.fill,
-    # Prompts are read in pieces.
-    longest_prompt=lambda _options, _context: None,
     fabric=lambda _interfaces, _subnets: {},
     issues_of_ranks=lambda _ranks: [],
 )

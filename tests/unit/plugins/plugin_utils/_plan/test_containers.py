@@ -196,7 +196,7 @@ def test_each_rank_is_told_of_all_others(number: int, rank: int, told: str) -> N
 def test_who_serves_alone_needs_no_fabric_whatever_cable_it_has() -> None:
     (alone,) = containers.plan(sparks(1)).values()
     assert sorted(alone["container"]["environment"]) == [
-        *("DGX_SPARK_DRAFT", "DGX_SPARK_GUARD", "DGX_SPARK_PROBE_INTERVAL_S", "DGX_SPARK_STALL_S"),
+        *("DGX_SPARK_DRAFT", "DGX_SPARK_ENGINE", "DGX_SPARK_GUARD", "DGX_SPARK_PROBE_INTERVAL_S", "DGX_SPARK_STALL_S"),
         *("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TARGET", "DGX_SPARK_URL"),
     ]
     assert (alone["container"]["devices"], alone["container"]["image"], alone["cluster"]) == ([], "release:1", {})

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Planned, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     check_inventory,
@@ -56,23 +57,18 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
 
 def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
     """The engine options as a run has them, with what the memory plan adds to every recipe."""
-    batch = {"max_batch_size": recipe["concurrency"]}
-    options = {
-        **recipe["options"],
-        **batch,
-        "max_seq_len": recipe["context"],
-        "cuda_graph_config": {**recipe["options"].get("cuda_graph_config", {}), **batch},
-    }
+    engine = engine_of(recipe)
+    planned = Planned(recipe["concurrency"], recipe["context"], tokens=None, chunked=False)
     request = Request(
         release=recipe["image"],
         method=recipe["method"] or None,
         draft_model=recipe["draft"] or None,
         drafted=recipe["draft_length"] or None,
-        options=options,
+        options=merge_hash(engine.fill(recipe["options"], planned), recipe["options"]),
         family=recipe["family"],
         target_model=recipe["target"],
     )
-    return build(request)
+    return engine.build(request)
 
 
 @pytest.mark.parametrize("drafts", [True, False], ids=["with drafts", "without speculation"])
@@ -174,7 +170,10 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             {"method": "eagle"},
             f"- method is 'eagle', but must be one of {', '.join(CHOICES)}; did you mean 'eagle3'?",
         ),
-        ({"engine": "trtllm"}, "- engine is 'trtllm', but must be one of tensorrt_llm; did you mean 'tensorrt_llm'?"),
+        (
+            {"engine": "trtllm"},
+            "- engine is 'trtllm', but must be one of tensorrt_llm, vllm; did you mean 'tensorrt_llm'?",
+        ),
         ({"family": "1.4"}, "- family is '1.4', but must be one of auto, 1.2, 1.3; did you mean '1.3'?"),
         ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
         (
