@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.tensorrt_llm import LOG_OF_TENSORRT_LLM
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.vllm import LOG_OF_VLLM
 
 # By the name of the engine, as recipes and records have it.
-LOGS: dict[str, Log] = {log.engine: log for log in (LOG_OF_TENSORRT_LLM,)}
+LOGS: dict[str, Log] = {log.engine: log for log in (LOG_OF_TENSORRT_LLM, LOG_OF_VLLM)}
 START_MARKERS: tuple[str, ...] = tuple(mark for log in LOGS.values() for mark in log.starts)
 STAGES: tuple[Stage, ...] = tuple(stage for log in LOGS.values() for stage in log.stages)
