@@ -31,7 +31,7 @@ _SECRET_END = (
 )
 # Variables whose values do not identify a person or a machine. All others are masked, and all with a secret's name.
 HARMLESS = re.compile(
-    rf"^(?!\w*(?i:{_SECRET_END})s?$)"
+    rf"^(?!\w*(?i:{_SECRET_END})$)"
     r"(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
     r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|TRITON_\w*"
     rf"|(?:{'|'.join(name for log in LOGS.values() for name in log.variables)})\w*"
@@ -75,6 +75,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # name: | with the value below it, in YAML.
     (re.compile(rf"(?m)^([ \t]*-?[ \t]*{_NAMED}[|>][+-]?[ \t]*\n)(?:[ \t]+[^\n]*\n?)+"), r"\1  " + MASK + "\n"),
+    # name: ["value", ...], and with a value on each line below it, in YAML.
+    (re.compile(rf"({_NAMED})\[[^\]\n]*\]?"), r"\1" + MASK),
+    (re.compile(rf"({_NAMED})(?:-[ \t]+[^\n]*(?:\n[ \t]*(?=-[ \t]))?)+"), r"\1" + MASK),
     # "name": "value" and NAME='value', also inside of JSON that stands in a JSON string; then NAME=value.
     (re.compile(rf"({_NAMED}\")(?:\\.|[^\"\\\n])+"), r"\1" + MASK),
     (re.compile(rf"({_NAMED}')(?:''|\\.|[^'\\\n])+"), r"\1" + MASK),
