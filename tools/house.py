@@ -57,7 +57,7 @@ POSITION = re.compile(
 # Names of engines, and of the launcher of one. An engine has a package, a role and plugins of its own.
 ENGINE = re.compile(r"trt_?llm|tensor_?rt|trt-llm|\bmpirun|\bprterun|open.?mpi|\bompi_|vllm", re.IGNORECASE)
 ENGINE_OWN = re.compile(
-    r"^plugins/(?:module|plugin)_utils/_engines/(?:registry|tensorrt_llm\b)|^plugins/(?:action|modules)/trtllm_config\.py"
+    r"^plugins/(?:module|plugin)_utils/_engines/(?:registry|tensorrt_llm\b|vllm\b)|^plugins/(?:action|modules)/trtllm_config\.py"
     r"|^roles/trtllm_container/"
 )
 

@@ -11,7 +11,7 @@ WORKER = "(Worker_TP0 pid=55) ERROR 11-28 04:25:44 [multiproc_executor.py:953] "
 INFO = "(EngineCore pid=38) INFO 11-28 04:25:44 [core.py:133] "
 TRACEBACK = 'Traceback (most recent call last):\n  File "/usr/local/bin/vllm", line 11, in <module>\n'
 # As vLLM logs an exception: each line has the prefix.
-LOGGED = f'{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n{CORE}  File "x.py", line 1482\n{CORE}'
+LOGGED = f"{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n{CORE}  File x, line 1\n{CORE}"
 REFUSED = f"{TRACEBACK}pydantic_core._pydantic_core.ValidationError: 1 validation error for "
 # What it prints after a cause.
 PARALLEL = REFUSED + "ParallelConfig\n  Value error, "
@@ -231,8 +231,8 @@ WRAPPERS = [
         "core_not_started",
     ),
     (
-        f"{TRACEBACK}Exception: WorkerProc initialization failed due to an exception in a background process. See stack "
-        "trace for root cause.",
+        f"{TRACEBACK}Exception: WorkerProc initialization failed due to an exception in a background process. See "
+        "stack trace for root cause.",
         "worker_not_started",
     ),
     (f"{WORKER}WorkerProc failed to start.", "worker_not_started"),
@@ -243,10 +243,12 @@ WRAPPERS = [
     # As 0.32.0 ends when its engine is killed.
     (
         "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited "
-        f"unexpectedly; starting cleanup\n{API}AsyncLLM output_handler failed.\n{API}Traceback (most recent call last):\n"
+        "unexpectedly; starting cleanup\n"
+        f"{API}AsyncLLM output_handler failed.\n{API}Traceback (most recent call last):\n"
         f'{API}  File "async_llm.py", line 849, in output_handler\n{API}    outputs = await get_output_async()\n'
-        f"{API}              ^^^^^^^^^^^^^^^^^^\n{API}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered "
-        "an issue. See stack trace (above) for the root cause.\nINFO:     Finished server process [1]",
+        f"{API}              ^^^^^^^^^^^^^^^^^^\n"
+        f"{API}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for "
+        "the root cause.\nINFO:     Finished server process [1]",
         "core_died",
     ),
     (f"{CORE}EngineCore encountered a fatal error.", "core_died"),

@@ -36,6 +36,7 @@ class Server(web.Server):
         self.health = 200
         self.reply: tuple[int, object] = (200, COMPLETION)
         self.metrics: t.Callable[[], str] | None = None
+        self.route = "/prometheus/metrics"
         super().__init__(Handler)
 
     @contextlib.contextmanager
@@ -58,7 +59,7 @@ class Handler(web.Handler):
             self.reply(self.server.health)
         elif path == "/v1/models":
             self.reply(200, {"data": [{"id": "some/model"}]})
-        elif path == "/prometheus/metrics" and self.server.metrics:
+        elif path == self.server.route and self.server.metrics:
             self.reply(200, self.server.metrics().encode())
         else:
             self.reply(404)
@@ -217,9 +218,13 @@ def test_a_server_whose_figures_stand_still_is_not_condemned_while_others_wait(s
     assert [name for name, _reason in verdicts(dog)] == ["busy", "answering"]
 
 
-def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(server: Server, clock: Clock) -> None:
+@pytest.mark.parametrize(("route", "name"), [("/prometheus/metrics", "trtllm_"), ("/metrics", "vllm:")])
+def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(
+    server: Server, clock: Clock, route: str, name: str
+) -> None:
     server.hanging.set()
-    server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"
+    server.route = route
+    server.metrics = lambda: f'{name}num_requests_running{{engine="0"}} 1.0\n{name}tokens {time.monotonic()}\n'
     dog = watchdog(server, stall=0.5)
     thread = threading.Thread(target=dog.look, daemon=True)
     thread.start()
@@ -228,6 +233,17 @@ def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(ser
     server.hanging.clear()
     thread.join(WITHIN_S)
     assert verdicts(dog) == [("answering", None)]
+
+
+@pytest.mark.parametrize("page", [None, '[{"iter": 1}]'])
+def test_a_server_without_figures_is_asked_for_them_once(server: Server, clock: Clock, page: str | None) -> None:
+    server.hanging.set()
+    server.route = "/metrics"
+    server.metrics = (lambda: page) if page else None
+    dog = watchdog(server, stall=0.5)
+    dog.look()
+    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
+    assert [path for path in server.asked if "metrics" in path] == ["/prometheus/metrics", "/metrics"]
 
 
 def test_figures_that_stand_still_do_not_stop_the_clock(server: Server, clock: Clock) -> None:

@@ -35,6 +35,8 @@ BUSY_AFTER_S = 15.0
 SMALL_REQUEST_S = 10.0
 # Of those who ask at about the same time another one may be taken first.
 TOGETHER_S = 10.0
+# The routes of engines' figures, each with the beginning of their names.
+FIGURES = {"/prometheus/metrics": "trtllm_", "/metrics": "vllm:"}
 
 
 class Failed(Exception):
@@ -117,24 +119,20 @@ class ProgressMeter:
     Unchanged metrics mean nothing: the server updates them when a request ends, and not during a long answer.
     """
 
-    RUNNING = "trtllm_num_requests_running"
+    RUNNING = "num_requests_running"
 
     def __init__(self, http: Http) -> None:
         self.http = http
-        self.offered = True
+        self.routes = dict(FIGURES)
         self.samples: list[str] | None = None
 
     def moved(self) -> bool:
         """Return whether a figure has changed since the last call; the first call counts as a change."""
-        if not self.offered:
-            return False
         try:
-            status, body = self.http.get("/prometheus/metrics")
+            status, samples = read_figures(self.http, self.routes)
         except Failed:
             return False
-        self.offered = status != 404
-        samples = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
-        running = [sample.split()[-1] for sample in samples if sample.startswith(self.RUNNING)]
+        running = [sample.split()[-1] for sample in samples if self.RUNNING in sample]
         # With none running there is nothing to move, or this figure is not kept.
         if status != 200 or not any(count not in ("0", "0.0") for count in running):
             return False
@@ -290,13 +288,23 @@ def describe_reply(status: int, body: bytes) -> str:
     return f"status {status}" + (f" ({text})" if text else "")
 
 
+def read_figures(http: Http, routes: dict[str, str]) -> tuple[int, list[str]]:
+    """Return the status and the figures of the first of these routes that has any, and remove those before it."""
+    for route, beginning in list(routes.items()):
+        status, body = http.get(route)
+        # One engine has a list under the route of another one, and forgets what it has listed.
+        if status != 404 and not body.startswith(b"["):
+            return status, [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith(beginning)]
+        del routes[route]
+    return 404, []
+
+
 def engine_figures(url: str) -> str:
     """Return the figures of the engine, if it reports any."""
     try:
-        status, body = Http(url).get("/prometheus/metrics")
+        status, lines = read_figures(Http(url), dict(FIGURES))
     except Failed as error:
         return str(error)
-    lines = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
     return "\n".join(lines) or describe_reply(status, b"")
 
 
