@@ -21,14 +21,6 @@ from urllib.parse import quote
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
 
 MASK = "<masked>"
-# Variables whose values do not identify a person or a machine. All others are masked.
-HARMLESS = re.compile(
-    r"^(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
-    r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|TRITON_\w*"
-    rf"|(?:{'|'.join(name for log in LOGS.values() for name in log.variables)})\w*"
-    r"|TORCH\w*|PYTORCH_\w*|FLASHINFER_\w*|TIKTOKEN_\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|HF_MODULES_CACHE"
-    r"|HF_TOKEN_PATH|TRANSFORMERS_\w*|TOKENIZERS_PARALLELISM|NVIDIA_\w+|NV_\w+|DGX_SPARK_\w+|DISABLE_\w+)$"
-)
 # A shorter secret could match a part of ordinary words.
 _LEAST_SECRET = 6
 # Ends of names of secrets. Only tokens that give access count: eos_token does not match.
@@ -36,6 +28,15 @@ _SECRET_END = (
     r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account|hmac)[_-]?key"
     r"|(?:hf|hub|face|access|api|auth|identity|refresh|id|session|security|bearer|user|registry|ngc|hugging)[_-]?token"
     r"|(?-i:_TOKEN|_PASS|TOKEN|PASS)|(?<![\w-])auth)"
+)
+# Variables whose values do not identify a person or a machine. All others are masked, and all with a secret's name.
+HARMLESS = re.compile(
+    rf"^(?!\w*(?i:{_SECRET_END})$)"
+    r"(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
+    r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|TRITON_\w*"
+    rf"|(?:{'|'.join(name for log in LOGS.values() for name in log.variables)})\w*"
+    r"|TORCH\w*|PYTORCH_\w*|FLASHINFER_\w*|TIKTOKEN_\w*|HF_HOME|HF_HUB_CACHE|HF_HUB_OFFLINE|HF_MODULES_CACHE"
+    r"|HF_TOKEN_PATH|TRANSFORMERS_\w*|TOKENIZERS_PARALLELISM|NVIDIA_\w+|NV_\w+|DGX_SPARK_\w+|DISABLE_\w+)$"
 )
 # The limit on the name's length keeps the search in a very long word fast.
 _NAMED = rf"(?i:(?<![\w-])-{{0,2}}[\w-]{{0,60}}?{_SECRET_END})(?:\\?[\"'])?\s*[=:]\s*"
@@ -74,6 +75,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     # name: | with the value below it, in YAML.
     (re.compile(rf"(?m)^([ \t]*-?[ \t]*{_NAMED}[|>][+-]?[ \t]*\n)(?:[ \t]+[^\n]*\n?)+"), r"\1  " + MASK + "\n"),
+    # name: ["value", ...], and with a value on each line below it, in YAML.
+    (re.compile(rf"({_NAMED})\[[^\]\n]*\]?"), r"\1" + MASK),
+    (re.compile(rf"({_NAMED})(?:-[ \t]+[^\n]*(?:\n[ \t]*(?=-[ \t]))?)+"), r"\1" + MASK),
     # "name": "value" and NAME='value', also inside of JSON that stands in a JSON string; then NAME=value.
     (re.compile(rf"({_NAMED}\")(?:\\.|[^\"\\\n])+"), r"\1" + MASK),
     (re.compile(rf"({_NAMED}')(?:''|\\.|[^'\\\n])+"), r"\1" + MASK),

@@ -37,12 +37,12 @@ class Log(t.NamedTuple):
     prefixes: tuple[str, ...]
     tag: str
     # The tokens of the KV cache that its options plan, and a text on what it made by the lines of its last start.
-    # None if they do not say.
+    # None if they do not say, for example because the options have bytes.
     cache_planned: t.Callable[[t.Mapping[str, t.Any]], int | None]
     cache_made: t.Callable[[t.Sequence[str]], str | None]
     # The most tokens of a prompt by its options and the context; None if it takes the context.
     longest_prompt: t.Callable[[t.Mapping[str, t.Any], t.Any], int | None]
-    # The route of its figures, and the option that switches them on.
+    # The route of its figures, and the option that switches them on; empty if they are always there.
     metrics: str
     metrics_option: str
     # Beginnings of the names of its environment variables, which hold no secrets.

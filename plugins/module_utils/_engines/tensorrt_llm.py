@@ -117,15 +117,6 @@ FIRST: tuple[KnownProblem, ...] = (
         substrings=("Please don't set both cuda_graph_config.batch_sizes",),
     ),
     KnownProblem(
-        "engine_option_value",
-        LOG,
-        "An engine option has a value of the wrong type or outside its range",
-        "Correct the value.",
-        ARGUMENTS,
-        substrings=("[type=",),
-        before=True,
-    ),
-    KnownProblem(
         "memory_executor",
         LOG,
         "GPU memory is not sufficient",
@@ -191,14 +182,6 @@ ROWS: tuple[KnownProblem, ...] = (
         "Use another image and the MoE backend CUTLASS, and report it to NVIDIA.",
         "NVIDIA/TensorRT-LLM issue 11313",
         substrings=("an illegal instruction was encountered",),
-    ),
-    KnownProblem(
-        "illegal_memory_access",
-        LOG,
-        "A GPU kernel of the image is broken on this GPU",
-        "To isolate it, switch off the autotuner, then the CUDA graphs.",
-        "NVIDIA/TensorRT-LLM issue 10679",
-        substrings=("illegal memory access",),
     ),
     KnownProblem(
         "ptxas",

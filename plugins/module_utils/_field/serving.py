@@ -94,7 +94,7 @@ def log(world: World) -> list[str]:
 def kv_planned(world: World) -> int:
     tokens = engine(world).cache_planned(world.record()["options"])
     if tokens is None:
-        raise NotMeasured("the deployment leaves the size of its KV cache to the engine")
+        raise NotMeasured("the engine options plan no number of tokens")
     return tokens
 
 
@@ -172,7 +172,8 @@ def figures(world: World) -> list[str]:
     log_of = engine(world)
     status, text = page(world, f"/{log_of.metrics}")
     if status != 200:
-        raise NotMeasured(f"/{log_of.metrics} answers with {status}; it needs {log_of.metrics_option}")
+        needs = f"; it needs {log_of.metrics_option}" if log_of.metrics_option else ""
+        raise NotMeasured(f"/{log_of.metrics} answers with {status}{needs}")
     return sorted(set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)))
 
 

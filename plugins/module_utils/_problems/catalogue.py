@@ -66,11 +66,25 @@ _FABRIC = (
     "mpi_daemons",
     "ibv_no_answer",
     "nccl",
+    "nccl_failed",
     "nccl_interface",
+    "rendezvous",
+    "collective_timeout",
+    "engine_step_timeout",
     "rank_hung_up",
     "worker_failed",
 )
-MEMORY = ("memory_executor", "memory_cuda", "oom_killed", "oom_container", "oomd_killed", "exit_killed")
+MEMORY = (
+    "memory_executor",
+    "memory_share",
+    "cache_no_memory",
+    "memory_cuda",
+    "worker_died",
+    "oom_killed",
+    "oom_container",
+    "oomd_killed",
+    "exit_killed",
+)
 
 CATALOGUE: tuple[KnownProblem, ...] = (
     # Docker.
@@ -213,11 +227,10 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "oom_killed",
         KERNEL,
         "Memory ran out, and the kernel killed a process",
-        "Stop other users of the memory, or lower free_gpu_memory_fraction. If it happens while loading, set"
-        " TRT_LLM_DISABLE_LOAD_WEIGHTS_IN_PARALLEL=1.",
+        f"{LESS_MEMORY} If it happens while TensorRT-LLM loads, set TRT_LLM_DISABLE_LOAD_WEIGHTS_IN_PARALLEL=1.",
         TRT_LLM,
         substrings=("Out of memory: Killed process", "oom-kill:", "Memory cgroup out of memory"),
-        explains=("exit_killed", "oom_container"),
+        explains=("exit_killed", "oom_container", "worker_died"),
     ),
     KnownProblem(
         "kernel_no_memory",
@@ -630,22 +643,37 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     ),
     # The server's log.
     *(row for log in LOGS.values() for row in log.first),
+    # After the rows of engines: pydantic writes this below each refused option.
+    KnownProblem(
+        "engine_option_value",
+        LOG,
+        "An engine option has a value of the wrong type or outside its range",
+        "Correct the value.",
+        "pydantic documentation, validation errors",
+        substrings=("[type=",),
+        before=True,
+    ),
     KnownProblem(
         "port_in_use",
         LOG,
         "Another program listens on the server's port",
         "Stop it, or choose another port. It may be an older container.",
         SERVE,
-        substrings=("Failed to bind socket to", "address already in use"),
+        substrings=(
+            "Failed to bind socket to",
+            "address already in use",
+            "[Errno 98] Address already in use",
+            "Could not find open port after",
+        ),
     ),
     KnownProblem(
         "memory_cuda",
         LOG,
         "GPU memory is not sufficient",
-        "Drop the page cache (speculative_serve_drop_caches), stop other users of the memory, or lower"
-        " free_gpu_memory_fraction.",
+        "Drop the page cache (speculative_serve_drop_caches) and stop other users of the memory. Or lower"
+        " speculative_serve_context or speculative_serve_concurrency.",
         SPECULATIVE,
-        substrings=("CUDA out of memory", "torch.OutOfMemoryError"),
+        substrings=("CUDA out of memory", "torch.OutOfMemoryError", "CUDA error: out of memory"),
     ),
     KnownProblem(
         "gpu_absent",
@@ -653,7 +681,44 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "The container has no GPU",
         "Check the GPU option of the container and the NVIDIA container toolkit.",
         TENSORRT_LLM,
-        substrings=("No GPU devices found on the node",),
+        substrings=(
+            "No GPU devices found on the node",
+            "Failed to infer device type",
+            "No CUDA GPUs are available",
+        ),
+    ),
+    KnownProblem(
+        "cuda_newer",
+        LOG,
+        "The image is built with a newer CUDA than the GPU driver supports",
+        "Update DGX OS, which updates the driver, or use an image for an older CUDA.",
+        "NVIDIA CUDA documentation, compatibility",
+        substrings=("cudaErrorUnsupportedPtxVersion", "PTX was compiled with an unsupported toolchain"),
+    ),
+    KnownProblem(
+        "cuda_driver",
+        LOG,
+        "The GPU driver does not match the CUDA libraries in the container",
+        "Run 'sudo systemctl restart nvidia-cdi-refresh'. If that does not help, update DGX OS and reboot.",
+        "NVIDIA CUDA documentation, compatibility",
+        substrings=("unsupported display driver / cuda driver combination",),
+    ),
+    KnownProblem(
+        "cuda_architecture",
+        LOG,
+        "The image has no kernels for the GPU of a Spark (sm_121)",
+        "Use an image for CUDA 13 that supports the DGX Spark.",
+        VLLM,
+        substrings=("no kernel image is available for execution",),
+    ),
+    KnownProblem(
+        "illegal_memory_access",
+        LOG,
+        "A GPU kernel of the image is broken on this GPU",
+        "Lower speculative_serve_draft_length, or use another image. To isolate the kernel, switch off the autotuner,"
+        " then the CUDA graphs.",
+        "NVIDIA/TensorRT-LLM issue 10679; vllm-project/vllm issue 37035",
+        substrings=("illegal memory access",),
     ),
     KnownProblem(
         "nccl_collectives",
@@ -791,6 +856,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "Hugging Face Hub documentation, environment variable HF_HUB_OFFLINE",
         substrings=(
             "LocalEntryNotFoundError",
+            "Cannot find an appropriate cached snapshot folder",
             "OfflineModeIsEnabled",
             "outgoing traffic has been disabled",
             "couldn't find them in the cached files",
@@ -805,7 +871,11 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "The log of the other Spark shows why; read it with logs.yml or diagnose.yml.",
         NCCL,
         severity=HINT,
-        substrings=("Connection closed by remote peer", "socketProgress: Connection closed"),
+        substrings=(
+            "Connection closed by remote peer",
+            "socketProgress: Connection closed",
+            "Connection closed by peer",
+        ),
     ),
     KnownProblem(
         "file_missing",
@@ -932,15 +1002,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "oom_container",
         DOCKER,
         "The container ran out of memory",
-        "Stop other users of the memory or lower free_gpu_memory_fraction.",
+        LESS_MEMORY,
         TRT_LLM,
-        explains=("exit_killed",),
+        explains=("exit_killed", "worker_died"),
     ),
     KnownProblem(
         "oomd_killed",
         DOCKER,
         "Memory or swap ran short, and systemd-oomd killed the container",
-        "Stop other users of the memory or lower free_gpu_memory_fraction. 'oomctl' shows what systemd-oomd monitors.",
+        f"{LESS_MEMORY} 'oomctl' shows what systemd-oomd monitors.",
         "systemd source, src/oom/oomd-manager.c",
         explains=("exit_killed", "oom_container"),
     ),
@@ -966,7 +1036,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "exit_killed",
         RECORD,
         "The server was killed, usually because memory ran out",
-        "Stop other users of the memory, or lower free_gpu_memory_fraction.",
+        LESS_MEMORY,
         TRT_LLM,
         severity=HINT,
     ),

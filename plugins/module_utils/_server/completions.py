@@ -262,6 +262,8 @@ def _absorb(answer: Answer, event: t.Any, at: float) -> None:
     answer.model = _string(event.get("model")) or answer.model
     if isinstance(event.get("usage"), dict):
         answer.usage = event["usage"]
+    # In a stream, the last event has these figures, and no choices.
+    answer.tokens_per_pass = _decoded_per_pass(event, answer.tokens) or answer.tokens_per_pass
     choices = event.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return
@@ -280,6 +282,21 @@ def _absorb(answer: Answer, event: t.Any, at: float) -> None:
     usage = event.get("usage")
     tokens = _count(usage.get("completion_tokens")) if isinstance(usage, dict) else None
     answer.chunks.append(Chunk(at, tokens, bool(content or reasoning)))
+
+
+def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | None:
+    """Return the tokens of a pass from vLLM's counts of drafts, which leave out passes without drafts."""
+    metrics = event.get("metrics")
+    counts = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
+    if not isinstance(counts, dict) or not tokens:
+        return None
+    drafts, accepted = _count(counts.get("num_spec_steps")), _count(counts.get("num_accepted_draft_tokens"))
+    if drafts is None or accepted is None:
+        return None
+    # The prompt's own pass makes the first token, and each later pass one that is no draft. The end of an answer may
+    # cut accepted drafts off.
+    passes = max(drafts, tokens - 1 - accepted)
+    return 1 + accepted / passes if passes else None
 
 
 class Client:

@@ -34,8 +34,9 @@ _PREFIX = re.compile(
     r"(?:(?:ERROR|WARNING|INFO):\s+)?"
 )
 _ERROR_LEVEL = re.compile(r"\[(?:E|ERROR)\]|^(?:ERROR|Error|error|fatal|FATAL)\b|Segfault|Segmentation fault")
-_BAR = re.compile(r"\d%\|[^|]{0,300}\|\s{0,20}(?P<done>\d{1,20})/(?P<total>\d{1,20})\b")
-_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure)(?::\s.*|:?)$")
+# Some bars have a word instead of blocks.
+_BAR = re.compile(r"\d%(?:\|[^|]{0,300}| Completed )\|\s{0,20}(?P<done>\d{1,20})/(?P<total>\d{1,20})\b")
+_EXCEPTION = re.compile(r"^(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure)|Exception)(?::\s.*|:?)$")
 _TYPE_TAIL = re.compile(r"\s*\[type=.*$")
 # The access lines of looks at the server are noise, too: the watchdog's, the probe's and those of other monitoring.
 _NOISE = re.compile(
@@ -136,8 +137,9 @@ def _after_wrapper(lines: list[str]) -> str | None:
             continue
         line = clean_line(lines[index])
         part = next(part for part in row.substrings if part in line)
-        rest = line.split(part, 1)[1].strip(" :.")
-        if rest:
+        rest = line.split(part, 1)[1]
+        has_reason = part.endswith(":") or rest.startswith(":")
+        if has_reason and (rest := rest.strip(" :.")):
             return rest
         follower = clean_line(lines[index + 1]) if index + 1 < len(lines) else ""
         if row.id == "arguments_refused" and follower and not follower.startswith("Traceback"):
@@ -145,8 +147,19 @@ def _after_wrapper(lines: list[str]) -> str | None:
     return None
 
 
+def _outside_tracebacks(lines: list[str]) -> t.Iterator[str]:
+    """Yield the lines without those of tracebacks before their exceptions: some engines give each one a level."""
+    ends = [index for index, line in enumerate(lines) if _EXCEPTION.match(clean_line(line))]
+    begin = 0
+    for index, line in enumerate(lines):
+        if index >= begin and clean_line(line).startswith("Traceback (most recent call last):"):
+            begin = next((end for end in ends if end > index), index + 1)
+        if index >= begin:
+            yield line
+
+
 def _last_error(lines: list[str]) -> str | None:
-    for raw in reversed(lines):
+    for raw in reversed(list(_outside_tracebacks(lines))):
         row = problem_for(raw)
         if (_ERROR_LEVEL.search(raw) or _ERROR_LEVEL.search(clean_line(raw))) and not (
             # Harmless lines are often taken for an error.

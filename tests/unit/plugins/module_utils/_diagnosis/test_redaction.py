@@ -136,6 +136,47 @@ def test_environments_are_masked_unless_known() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("VLLM_HOST_IP", True),
+        ("VLLM_ENGINE_READY_TIMEOUT_S", True),
+        ("VLLM_MAX_BAD_WORDS_TOTAL_TOKENS", True),
+        ("GLOO_SOCKET_IFNAME", True),
+        ("HF_TOKEN_PATH", True),
+        ("TOKENIZERS_PARALLELISM", True),
+        ("VLLM_API_KEY", False),
+        ("VLLM_SOME_TOKEN", False),
+        ("vllm_api_key", False),
+        ("TRTLLM_PASSWORD", False),
+        ("NCCL_AUTH_TOKEN", False),
+    ],
+)
+def test_a_variable_of_an_engine_that_is_a_secret_is_masked(name: str, kept: bool) -> None:
+    assert mask_environments({"Env": [f"{name}=CANARY"]}) == {"Env": [f"{name}={'CANARY' if kept else '<masked>'}"]}
+    assert mask_environments({"environment": {name: "CANARY"}}) == {
+        "environment": {name: "CANARY" if kept else "<masked>"}
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VLLM_API_KEY=CANARY",
+        "export VLLM_API_KEY='CANARY CANARY'",
+        "non-default args: {'api_key': ['CANARY', 'CANARY'], 'host': 'x'}",
+        '{"api-key": ["CANARY", "CANARY"], "host": "x"}',
+        "api_key=['CANARY']",
+        "api-key: [CANARY, CANARY]",
+        "api-key:\n- CANARY\n- CANARY\nport: 1\n",
+        "  api-key:\n    - CANARY\n  port: 1\n",
+        "vllm serve --api-key CANARY",
+    ],
+)
+def test_the_keys_of_vllm_are_masked(text: str) -> None:
+    assert "CANARY" not in redact(text, NONE)
+
+
 @pytest.mark.parametrize("before", ["", "u", "me", "me:"])
 def test_a_known_token_in_other_spellings(before: str) -> None:
     token = "strange/but secret"

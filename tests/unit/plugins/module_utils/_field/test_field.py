@@ -246,6 +246,44 @@ def test_every_kv_cache_of_the_engine_is_told(world: World, deployed: t.Callable
     assert serving.kv_made(world) == "65,536 tokens, 4.62 GiB and 9 tokens, 0.20 GiB"
 
 
+MADE = "(EngineCore pid=38) INFO 11-28 04:18:49 [kv_cache_utils.py:2327] GPU KV cache size: 65,536 tokens, Maximum"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("", "65,536 tokens"),
+        ("Available KV cache memory: 35.78 GiB", "65,536 tokens, 35.78 GiB"),
+        ("Initial free memory 90.1 GiB, reserved 4.0 GiB memory for KV Cache as", "65,536 tokens, 4.0 GiB"),
+        ("Explicitly set (0.12/16.71) GiB for KV cache on node 0.", "65,536 tokens, 0.12 GiB"),
+    ],
+)
+def test_the_kv_cache_of_vllm(world: World, deployed: t.Callable[..., None], line: str, told: str) -> None:
+    # An earlier start made another one.
+    earlier = (
+        f"{MADE.replace('65,536', '9')}\nAvailable KV cache memory: 1.0 GiB\n[entrypoint] the server ended with 1\n"
+    )
+    deployed(f"{earlier}{line}\n{MADE}\n", engine="vllm", options={"kv-cache-memory-bytes": 4 * 2**30})
+    assert serving.kv_made(world) == told
+    # Its options have bytes, which are no tokens.
+    assert reason(serving.kv_planned, world) == "the engine options plan no number of tokens"
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ("tensorrt_llm", "/prometheus/metrics answers with 404; it needs return_perf_metrics: true"),
+        ("vllm", "/metrics answers with 404"),
+    ],
+)
+def test_a_server_without_figures(
+    world: World, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch, engine: str, said: str
+) -> None:
+    deployed(engine=engine)
+    monkeypatch.setattr(serving, "page", lambda _world, _path: (404, ""))
+    assert reason(serving.figures, world) == said
+
+
 def test_the_network_between_the_ranks_is_told_by_nccl(world: World, deployed: t.Callable[..., None]) -> None:
     deployed(cluster={"rank": 1, "rails": [RAIL]}, state={"state": "rank_runs"})
     assert reason(serving.network, world) == "no log of NCCL in the state directory tells"

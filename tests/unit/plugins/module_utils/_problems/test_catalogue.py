@@ -29,6 +29,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.depl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason, remarks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts
 
+from tests.unit import vllm_lines
+
 HEAD = ClusterView(
     0,
     (
@@ -579,6 +581,7 @@ CAUSES = [
         "outgoing traffic has been disabled.",
         "cache_incomplete",
     ),
+    *vllm_lines.CAUSES,
 ]
 WRAPPERS = [
     (f"{STAMP}Failed to parse the arguments for the LLM constructor", "arguments_refused"),
@@ -590,6 +593,7 @@ WRAPPERS = [
     ("mpirun detected that one or more processes exited with non-zero status", "mpi_rank_died"),
     ("Primary job  terminated normally, but 1 process returned", "mpi_rank_died"),
     ("prterun detected that one or more processes exited with non-zero status", "mpi_rank_died"),
+    *vllm_lines.WRAPPERS,
 ]
 REMARKS = [
     ("[W] 'Eagle' is treated as 'Eagle3'", "eagle_renamed"),
@@ -610,6 +614,7 @@ REMARKS = [
     ("a:71:90 [0] NCCL INFO Using network Socket", "nccl_over_socket"),
     ("a:71:90 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0", "nccl_over_socket"),
     ("a:71:90 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f1'", "gpu_direct_rdma"),
+    *vllm_lines.REMARKS,
 ]
 # What people meet, as the troubleshooting pages and threads tell it, and the row that knows it.
 SYMPTOMS = {

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -130,6 +131,37 @@ def test_acceptance_from_usage(server: Server) -> None:
     figures = completions.measure(ask(server))
     # 39 tokens after the first chunk in nine passes.
     assert (figures["acceptance_length"], figures["acceptance_source"]) == (4.333, "usage")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "drafts", "accepted", "length"),
+    [
+        # As vLLM 0.32 counted them: the end of the answer cut accepted drafts off.
+        (24, 5, 20, 5.0),
+        (24, 0, 0, 1.0),
+        # Of 23 passes after the prompt's own, 3 had drafts.
+        (30, 3, 6, 1.261),
+        (1, 0, 0, None),
+    ],
+)
+def test_acceptance_from_counts_of_drafts(
+    server: Server, tokens: int, drafts: int, accepted: int, length: float | None
+) -> None:
+    counts = {"mean_acceptance_length": 1.0, "num_spec_steps": drafts, "num_accepted_draft_tokens": accepted}
+    last = {"choices": [], "usage": {"completion_tokens": tokens}, "metrics": {"speculative_decoding": counts}}
+    text = {"choices": [{"index": 0, "delta": {"content": "391"}, "finish_reason": "length"}]}
+    lines = [f"data: {json.dumps(event)}\n\n".encode() for event in (text, last)]
+    server.ask = lambda handler: handler.stream(iter([*lines, b"data: [DONE]\n\n"]))
+    figures = completions.measure(ask(server))
+    assert figures["acceptance_length"] == length
+    assert figures["acceptance_source"] == ("server" if length else None)
+
+
+@pytest.mark.parametrize("metrics", [None, [], {"speculative_decoding": None}, {"speculative_decoding": {"a": 1}}])
+def test_figures_without_counts_of_drafts(server: Server, metrics: t.Any) -> None:
+    event = {"choices": [{"message": {"content": "x"}}], "usage": {"completion_tokens": 9}, "metrics": metrics}
+    server.ask = lambda handler: handler.reply(200, event)
+    assert completions.measure(ask(server, stream=False))["acceptance_length"] is None
 
 
 def test_acceptance_unknown(server: Server) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import log as server_log
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -30,7 +31,15 @@ def fixture(name: str) -> str:
         ),
         ("traceback", "KeyError: 'midlayer.input_layernorm.weight'"),
         ("two_runs", "Error: No such option: --config"),
+        (
+            "vllm_memory",
+            "ValueError: To serve at least one request with the model's max seq len (2048), (0.06 GiB KV cache is"
+            " needed, which is larger than the available KV cache memory (0.0 GiB). Try increasing"
+            " `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing"
+            " `max_model_len` when...",
+        ),
         ("ready", None),
+        ("vllm_ready", None),
         ("loading", None),
     ],
 )
@@ -66,6 +75,25 @@ def test_cause_line(name: str, line: str | None) -> None:
             "the pool is gone",
         ),
         ("a 403 here\n", None),
+        # Each line of a logged traceback has the level of an error, and a wrapper's text is no reason.
+        (
+            "(EngineCore pid=38) ERROR 11-28 04:25:44 [core.py:1510] EngineCore failed to start.\n"
+            "(EngineCore pid=38) ERROR 11-28 04:25:44 [core.py:1510] Traceback (most recent call last):\n"
+            '(EngineCore pid=38) ERROR 11-28 04:25:44 [core.py:1510]   File "x.py", line 9, in start\n'
+            "(EngineCore pid=38) ERROR 11-28 04:25:44 [core.py:1510] KeyError: 'lm_head.weight'\n"
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
+            "KeyError: 'lm_head.weight'",
+        ),
+        (
+            "(APIServer pid=1) ERROR 11-28 04:20:47 [async_llm.py:906] AsyncLLM output_handler failed.\n"
+            "(APIServer pid=1) ERROR 11-28 04:20:47 [async_llm.py:906] Traceback (most recent call last):\n"
+            '(APIServer pid=1) ERROR 11-28 04:20:47 [async_llm.py:906]   File "x.py", line 9, in output_handler\n'
+            "(APIServer pid=1) ERROR 11-28 04:20:47 [async_llm.py:906]     raise self._format_exception(outputs)\n"
+            "(APIServer pid=1) ERROR 11-28 04:20:47 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError:"
+            " EngineCore encountered an issue. See stack trace (above) for the root cause.\n",
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for"
+            " the root cause.",
+        ),
         ("[entrypoint] Error: no line of the server's\n", None),
         ("Error: " + "x" * 400, "Error: " + "x" * 290 + "..."),
     ],
@@ -85,6 +113,8 @@ def test_each_part_of_a_line_is_known_by_its_own_row() -> None:
     [
         ("loading", server_log.Progress(60.0, "loading weights 3 of 5", "weights")),
         ("ready", server_log.Progress(None, "listening", "listening")),
+        ("vllm_ready", server_log.Progress(None, "engine up, starting HTTP", "http")),
+        ("vllm_memory", server_log.Progress(None, "allocating the KV cache", "cache")),
         ("two_runs", server_log.Progress(None, "waiting: Compute capability: (12, 1)", None)),
     ],
 )
@@ -92,15 +122,19 @@ def test_loading_progress(name: str, expected: server_log.Progress) -> None:
     assert server_log.loading_progress(fixture(name)) == expected
 
 
-def test_loading_progress_follows_the_steps() -> None:
-    lines = fixture("ready").splitlines(keepends=True)
+def loading_texts(name: str) -> list[str]:
+    """Return what a log says of the loading, line by line."""
+    lines = fixture(name).splitlines(keepends=True)
     texts: list[str] = []
     for count in range(1, len(lines) + 1):
         progress = server_log.loading_progress("".join(lines[:count]))
-        assert progress is not None
-        if progress.text not in texts:
+        if progress and progress.text not in texts:
             texts.append(progress.text)
-    assert texts == [
+    return texts
+
+
+def test_loading_progress_follows_the_steps() -> None:
+    assert loading_texts("ready") == [
         "waiting: TensorRT LLM version: 1.3.0rc12",
         "starting the workers",
         "loading weights 1190 of 1190",
@@ -111,6 +145,29 @@ def test_loading_progress_follows_the_steps() -> None:
     ]
 
 
+def test_loading_progress_of_vllm() -> None:
+    assert [text for text in loading_texts("vllm_ready") if not text.startswith("waiting: ")] == [
+        "reading the options",
+        "starting the engine",
+        "starting the workers",
+        "reading the weights from disk",
+        "loading weights 0 of 1",
+        "loading weights 1 of 1",
+        "loading weights",
+        "loading the draft model",
+        "allocating the KV cache",
+        "engine up, starting HTTP",
+    ]
+
+
+def test_each_start_of_a_log_is_one_line() -> None:
+    marks = [line for line in fixture("vllm_ready").splitlines() if any(mark in line for mark in START_MARKERS)]
+    assert len(marks) == 1
+    # What failed before it was started again is no matter of the new start.
+    text = f"{fixture('vllm_memory')}\n{fixture('vllm_ready')}"
+    assert server_log.remarks(text) == server_log.remarks(fixture("vllm_ready"))
+
+
 def test_loading_progress_of_nothing() -> None:
     assert server_log.loading_progress("") is None
     assert server_log.loading_progress("\n-----\n[entrypoint] hello\n") is None
@@ -119,6 +176,10 @@ def test_loading_progress_of_nothing() -> None:
 def test_strip_noise() -> None:
     text = "a\r\n\x1b[32mb\x1b[0m\nold\rnew\nLoading weights:  10%|█         | 1/10 [00:01<00:09]\n------\n\nc"
     assert server_log.strip_noise(text) == "a\nb\nnew\nc"
+    shards = "\rLoading safetensors checkpoint shards:  50% Completed | 1/2 [00:00<00:00,  1.41it/s]\n"
+    assert server_log.strip_noise(f"(Worker_TP0 pid=55) INFO x\n{shards}(EngineCore pid=8) b\n(c pid=) d") == (
+        "INFO x\nb\n(c pid=) d"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,6 +188,11 @@ def test_strip_noise() -> None:
         ("[11/20/2025-16:31:05] [TRT-LLM] [RANK 0] [I] Using Sampler: X", "Using Sampler: X"),
         ("INFO:     Application startup complete.", "Application startup complete."),
         ("[TensorRT-LLM][ERROR] broken", "broken"),
+        ("INFO 11-28 04:18:49 [kv_cache_utils.py:2327] CPU KV cache size", "CPU KV cache size"),
+        ("ERROR 11-28 04:18:49 [v1/.../core.py:23]   File x", "File x"),
+        ("W1128 04:15:58.780000 1 torch/_library/triton.py:53] Triton not available", "Triton not available"),
+        ("[rank1]:[E1128 04:25:44.180000 55 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog", "[Rank 1] Watchdog"),
+        ("[rank0]: ValueError: x", "ValueError: x"),
         ("plain", "plain"),
     ],
 )
@@ -140,6 +206,7 @@ def test_looks_at_the_server_are_noise_and_questions_are_not() -> None:
             'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 200 OK',
             'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 503 Service Unavailable',
             'INFO:     127.0.0.1:39368 - "GET /v1/models HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39368 - "GET /metrics HTTP/1.1" 200 OK',
             'INFO:     127.0.0.1:39370 - "POST /v1/completions?asked-by=watchdog HTTP/1.1" 200 OK',
             'INFO:     127.0.0.1:39372 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
         ]
