@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--wiring", default="", choices=cables.WIRINGS, help="default: a cable for two, a switch for more")
     up.add_argument("--hotplug", action="store_true", help="a card without a cable leaves the bus, as with one Spark")
+    up.add_argument("--vllm", action="store_true", help="offer the image of the real vLLM, CPU build, and its model")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
     commands.add_parser("status", help="say what runs")
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     if options.command == "up":
         started = time.monotonic()
         how = (options.network, options.system, options.store, options.hotplug, options.wiring)
-        lifecycle.up(options.sparks, options.fresh, *how)
+        lifecycle.up(options.sparks, options.fresh, *how, vllm=options.vllm)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":
         lifecycle.down(options.images)

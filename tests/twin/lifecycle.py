@@ -17,7 +17,7 @@ import shutil
 import time
 import typing as t
 
-from tests.twin import cables, engine, groups, images
+from tests.twin import cables, engine, groups, images, real_model
 from tests.twin.control import Internet, Spark
 from tests.twin.keys import CA_CERTIFICATE, KNOWN_HOSTS, SERVER_CERTIFICATE, SSH_KEY, make_keys
 from tests.twin.models import write_models
@@ -29,6 +29,8 @@ from tests.twin.names import (
     INTERNET,
     INTERNET_ADDRESS,
     INTERNET_IMAGE,
+    KEPT_PORT,
+    KEPT_VOLUME,
     MAX_SPARKS,
     NEIGHBOUR,
     NETWORK,
@@ -36,6 +38,7 @@ from tests.twin.names import (
     PACKAGE,
     PASSWORD,
     PREFIX,
+    REGISTRY_PORT,
     REGISTRY_VOLUME,
     RELEASE,
     RELEASE_REPOSITORY,
@@ -46,6 +49,8 @@ from tests.twin.names import (
     SWITCH,
     SYSTEMS,
     USER,
+    VLLM_REPOSITORY,
+    VLLM_TAG,
     TwinError,
     base_image,
     spark_address,
@@ -55,6 +60,7 @@ from tests.twin.names import (
 from tests.twin.registry import Registry
 from tests.twin.spark.fabric import MTU
 from tests.twin.trtllm.build import build as build_trtllm
+from tests.twin.vllm import build as vllm_build
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
 from tests.twin.wheels import BuildError
 
@@ -159,8 +165,9 @@ def ensure_internet() -> None:
         *("--env", f"ADDRESS={INTERNET_ADDRESS}"),
         *("--volume", f"{HUB}:/srv/hub:ro", "--volume", f"{VOCABULARIES}:/srv/vocabularies:ro"),
         *("--volume", f"{SERVER_CERTIFICATE.parent}:/srv/tls:ro", "--volume", f"{REGISTRY_VOLUME}:/srv/registry"),
+        *("--volume", f"{KEPT_VOLUME}:/srv/kept"),
         # Without TLS, Docker pushes only to a registry on the loopback address.
-        *("--publish", "127.0.0.1::5000"),
+        *(part for port in (REGISTRY_PORT, KEPT_PORT) for part in ("--publish", f"127.0.0.1::{port}")),
     )
     ensure_container(INTERNET, INTERNET_IMAGE, options, ())
     internet, deadline = Internet(), time.monotonic() + 30
@@ -175,9 +182,9 @@ def ensure_internet() -> None:
             time.sleep(0.1)
 
 
-def registry() -> str:
-    """Return the address of the twin's registry on this machine's loopback interface."""
-    return engine.docker("port", INTERNET, "5000/tcp").splitlines()[0]
+def registry(port: int = REGISTRY_PORT) -> str:
+    """Return the address of a registry of the twin on this machine's loopback interface."""
+    return engine.docker("port", INTERNET, f"{port}/tcp").splitlines()[0]
 
 
 def release_tag(release: str) -> str:
@@ -198,9 +205,9 @@ def build_release(release: str) -> None:
         raise TwinError(str(error)) from None
 
 
-def push(tag: str, repository: str, remote_tag: str) -> None:
-    """Push an image of this machine to the registry, if the image exists."""
-    address, image = registry(), engine.image_id(tag)
+def push(tag: str, repository: str, remote_tag: str, port: int = REGISTRY_PORT) -> None:
+    """Push an image of this machine to a registry, if the image exists."""
+    address, image = registry(port), engine.image_id(tag)
     if image is None or image in Registry(address, repository).ids(remote_tag):
         return
     print(f"Pushing {tag} ...", flush=True)
@@ -208,6 +215,14 @@ def push(tag: str, repository: str, remote_tag: str) -> None:
     engine.docker("tag", tag, remote)
     engine.docker("push", "--quiet", remote)
     engine.docker("rmi", remote)
+
+
+def build_vllm() -> None:
+    """Build the image of the real vLLM if it is missing, and offer its model in the Hub."""
+    try:
+        real_model.offer(vllm_build.checkpoint(vllm_build.build()), HUB)
+    except BuildError as error:
+        raise TwinError(str(error)) from None
 
 
 def build_internet() -> None:
@@ -220,13 +235,15 @@ def build_internet() -> None:
         images.build_side_image(name)
 
 
-def build_all(system: str) -> None:
+def build_all(system: str, vllm: bool) -> None:
     """Build everything that the twins of this machine share. Only one twin builds at a time."""
     with alone(BUILD_LOCK), concurrent.futures.ThreadPoolExecutor() as pool:
         make_keys()
         list(pool.map(images.ensure_base, {BASE_SYSTEM, system}))
         spark = pool.submit(images.build_spark, system)
         build_internet()
+        if vllm:
+            build_vllm()
         spark.result()
 
 
@@ -241,8 +258,11 @@ def remove_outdated() -> None:
                 engine.attempt("rmi", tag)
 
 
-def fill_registry() -> None:
-    """Push the images to the registry: the release, tags of other releases, and the images beside the server."""
+def fill_registry(vllm: bool) -> None:
+    """Push the images to the registry: the release, tags of other releases, and the images beside the server.
+
+    vLLM's image is pushed on request, to the registry that is kept.
+    """
     push(release_tag(RELEASE), RELEASE_REPOSITORY, RELEASE)
     place = Registry(registry())
     for tag, release in OTHER_RELEASES.items():
@@ -252,6 +272,8 @@ def fill_registry() -> None:
     for name in SIDE_IMAGES:
         repository, _, tag = name.partition(":")
         push(images.side_tag(name), repository, tag)
+    if vllm:
+        push(vllm_build.TAG, VLLM_REPOSITORY, VLLM_TAG, KEPT_PORT)
 
 
 def volumes(number: int) -> dict[str, str]:
@@ -352,19 +374,21 @@ def up(
     stores: t.Sequence[str] = (),
     hotplug: bool = False,
     wiring: str = "",
+    vllm: bool = False,
 ) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
     Two Sparks have a cable, more Sparks a switch. Their NICs stay when the cable is unplugged, unless hot-plug is
     requested. One Spark has no cable, and so no NIC. Their network is managed as on DGX OS or as requested. Their image
-    stores are the system's default, one kind for all, or one for each.
+    stores are the system's default, one kind for all, or one for each. The real vLLM and its model are offered if
+    requested.
     """
     wanted = deliveries(sparks, system, stores, network)
     cable = cables.delivered(sparks, wiring)
     with alone(OWN_LOCK):
         engine.cgroup_version()
         groups.announce()
-        build_all(system)
+        build_all(system, vllm)
         ensure_network()
         ensure_internet()
         if fresh:
@@ -377,7 +401,7 @@ def up(
             # All Sparks at the same time; list() raises their errors.
             list(pool.map(lambda number: renew_spark(number, wanted, fresh), numbers))
         cables.connect()
-        fill_registry()
+        fill_registry(vllm)
         for number in range(1, sparks + 1):
             Spark(number).wait()
             cables.arm(number, hotplug or sparks == 1)
@@ -403,9 +427,11 @@ def down(with_images: bool = False) -> None:
         if with_images:
             side_tags = map(images.side_tag, SIDE_IMAGES)
             own = (image(system) for image in (spark_image, base_image) for system in SYSTEMS)
-            for tag in (release_tag(RELEASE), *side_tags, INTERNET_IMAGE, *own):
+            for tag in (release_tag(RELEASE), *side_tags, vllm_build.TAG, INTERNET_IMAGE, *own):
                 if engine.image_id(tag):
                     engine.docker("rmi", "--force", tag)
+            # Docker keeps it while another twin uses it.
+            engine.attempt("volume", "rm", KEPT_VOLUME)
 
 
 def status() -> list[str]:

@@ -125,8 +125,12 @@ def _write(directory: Path, identifier: str, files: t.Mapping[str, bytes], lfs: 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-    sha = commit or digest.hexdigest()
-    description = {"id": identifier, "sha": sha, "lfs": lfs, "refs": {"main": sha}}
+    describe(directory, identifier, commit or digest.hexdigest(), lfs)
+
+
+def describe(directory: Path, identifier: str, sha: str, lfs: list[str], **facts: str) -> None:
+    """Write the description of a repository, which the Hub reads."""
+    description = {"id": identifier, "sha": sha, "lfs": lfs, "refs": {"main": sha}, **facts}
     (directory / f"{identifier}.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 

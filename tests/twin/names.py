@@ -42,6 +42,9 @@ INTERNET = f"{NAME}-internet"
 INTERNET_ADDRESS = f"{HOSTS}.2"
 CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
 REGISTRY_VOLUME = f"{NAME}-registry"
+# Images that take minutes to push: all twins of the machine share them, and they stay when a twin is removed.
+KEPT_VOLUME = f"{PREFIX}-kept-images"
+REGISTRY_PORT, KEPT_PORT = 5000, 5001
 MAX_SPARKS = 4
 # The switch between more than two Sparks.
 SWITCH = f"{NAME}-switch"
@@ -80,6 +83,9 @@ SIDE_IMAGES = {
     "library/caddy:2.11.4": "caddy",
     "open-webui/open-webui:v0.6.36": "open_webui",
 }
+# The real vLLM for a CPU, on request.
+VLLM_REPOSITORY, VLLM_TAG = "vllm/vllm-openai-cpu", "v0.32.0"
+VLLM_IMAGE = f"docker.io/{VLLM_REPOSITORY}:{VLLM_TAG}"
 CADDY_IMAGE = "docker.io/library/caddy:2.11.4"
 OPEN_WEBUI_IMAGE = "ghcr.io/open-webui/open-webui:v0.6.36"
 

@@ -39,12 +39,15 @@ PACKAGE_HOST = "packages.dgx-spark-twin.test"
 # Valid tokens of the Hub: True if their owner has accepted the licences of gated repositories.
 TOKENS = {"hf_twin_valid": True, "hf_twin_unaccepted": False}
 REGISTRY_TOKEN = "anonymous-pull"
+# Images in the registry that all twins of a machine share.
+KEPT_IMAGES = "vllm/"
+DOCKER_HUB = (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", ("library/", KEPT_IMAGES))
 # Each image host: the URL of its tokens, the service name in its challenge, and its images.
-IMAGE_HOSTS = {
-    REGISTRY_HOST: (f"https://{REGISTRY_HOST}/proxy_auth", "", "nvidia/"),
-    DOCKER_HUB_HOST: (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", "library/"),
-    DOCKER_HUB_INDEX: (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", "library/"),
-    GITHUB_HOST: (f"https://{GITHUB_HOST}/token", GITHUB_HOST, "open-webui/"),
+IMAGE_HOSTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    REGISTRY_HOST: (f"https://{REGISTRY_HOST}/proxy_auth", "", ("nvidia/",)),
+    DOCKER_HUB_HOST: DOCKER_HUB,
+    DOCKER_HUB_INDEX: DOCKER_HUB,
+    GITHUB_HOST: (f"https://{GITHUB_HOST}/token", GITHUB_HOST, ("open-webui/",)),
 }
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
 LAST_MODIFIED = "2025-08-26T17:25:03.000Z"
@@ -218,6 +221,7 @@ class Repository:
     references: dict[str, str]
     files: dict[str, File]
     gated: bool
+    license: str = ""
 
     def commit(self, revision: str) -> str | None:
         """Return the commit of a revision."""
@@ -247,6 +251,7 @@ class Content:
             references={"main": facts["sha"], **(facts.get("refs") or {})},
             files={file.name: file for file in files},
             gated=bool(facts.get("gated")),
+            license=facts.get("license") or "",
         )
 
     def _file(self, path: pathlib.Path, name: str, patterns: list[str]) -> File:
@@ -326,7 +331,7 @@ def unauthorized(host: str, path: str) -> Answer:
     if host in IMAGE_HOSTS or host == DOCKER_HUB_TOKENS:
         answer = as_json(401, {"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]})
         answer.headers["Docker-Distribution-Api-Version"] = "registry/2.0"
-        realm, service, _ = IMAGE_HOSTS.get(host, ("", "", ""))
+        realm, service, _ = IMAGE_HOSTS.get(host, ("", "", ()))
         if realm and realm != f"https://{host}{path}":
             name = re.fullmatch(r"/v2/(.+)/(?:manifests|blobs|tags)/[^/]+", path)
             asked = [("realm", realm), ("service", service), ("scope", f"repository:{name[1]}:pull" if name else "")]
@@ -399,11 +404,13 @@ class World:
         vocabularies: pathlib.Path,
         registry: tuple[str, int] = ("127.0.0.1", 5000),
         packages: pathlib.Path = pathlib.Path("/srv/packages"),
+        kept: tuple[str, int] = ("127.0.0.1", 5001),
     ) -> None:
         self.content = Content(content)
         self.vocabularies = vocabularies
         self.packages = packages
         self.registry = registry
+        self.kept = kept
         self.faults = Faults()
         self.counters = Counters()
         # Links to the file network by signature: the path there and the path at the Hub.
@@ -540,8 +547,9 @@ class World:
             "disabled": False,
             "downloads": 0,
             "likes": 0,
-            "tags": [],
+            "tags": [f"license:{repository.license}"] if repository.license else [],
             "siblings": siblings,
+            **({"cardData": {"license": repository.license}} if repository.license else {}),
         }
 
     def paths_info(self, request: Request, repository: Repository) -> Answer:
@@ -645,12 +653,13 @@ class World:
             return as_json(
                 403, {"errors": [{"code": "DENIED", "message": "requested access to the resource is denied"}]}
             )
-        if request.path.rstrip("/") != "/v2" and not request.path.startswith(f"/v2/{IMAGE_HOSTS[host][2]}"):
+        image = request.path.removeprefix("/v2").lstrip("/")
+        if image and not image.startswith(IMAGE_HOSTS[host][2]):
             return missing(host)
-        return self.registry_answer(host, request)
+        return self.registry_answer(host, request, self.kept if image.startswith(KEPT_IMAGES) else self.registry)
 
-    def registry_answer(self, host: str, request: Request) -> Answer:
-        connection = http.client.HTTPConnection(*self.registry, timeout=60)
+    def registry_answer(self, host: str, request: Request, registry: tuple[str, int]) -> Answer:
+        connection = http.client.HTTPConnection(*registry, timeout=60)
         query = f"?{urllib.parse.urlencode(request.query)}" if request.query else ""
         headers = {name: request.headers[name] for name in ("Accept", "Range") if name in request.headers}
         headers.update({"Host": host, "X-Forwarded-Proto": "https"})

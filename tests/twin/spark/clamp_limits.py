@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Adapt a container's configuration to the twin: permitted limits, and the Spark's memory and devices.
+"""Adapt a container's configuration to the twin: permitted limits, the Spark's memory and devices, and its authority.
 
 A container has its own /proc, in which the kernel shows the machine's memory. A container in the Spark's network
 namespace also sees NICs in its own sysfs, which lacks the simulated ones: these are in directories of the Spark.
+An image that trusts the real internet trusts the twin's here, which has its own certificate authority.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ SYSFS = {
     "/run/dgx-spark-twin/devices": "/sys/devices",
 }
 MEMINFO = "/proc/meminfo"
+AUTHORITY = pathlib.Path("/usr/local/share/ca-certificates/dgx-spark-twin.crt")
+# The authorities that programs of Debian and Ubuntu trust.
+TRUSTED = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def option(arguments: list[str], *names: str) -> str | None:
@@ -89,6 +93,20 @@ def show_memory(document: dict[str, t.Any]) -> bool:
     return True
 
 
+def add_authority(document: dict[str, t.Any], bundle: pathlib.Path, authority: pathlib.Path = AUTHORITY) -> bool:
+    """Mount the Spark's list of authorities over one without the twin's. Return whether the container has such a list.
+
+    Images that the twin builds itself may have its authority already.
+    """
+    if "mounts" not in document:
+        return False
+    trusted = bundle / document["root"]["path"] / TRUSTED.lstrip("/")
+    if not trusted.is_file() or authority.read_text().strip() in trusted.read_text():
+        return False
+    document["mounts"].append(bound(TRUSTED, TRUSTED))
+    return True
+
+
 def main() -> None:
     path = configuration(sys.argv[1:])
     if path is None or not path.is_file():
@@ -96,7 +114,7 @@ def main() -> None:
     document = json.loads(path.read_text())
     # With `exec`, the file is the process; in a bundle, the process is under a key.
     lowered = clamp(document.get("process", document), own_hard_limit)
-    if show_memory(document) | show_devices(document) | lowered:
+    if show_memory(document) | show_devices(document) | add_authority(document, path.parent) | lowered:
         path.write_text(json.dumps(document))
 
 

@@ -251,6 +251,28 @@ def test_other_image_hosts_have_their_own_tokens_and_images(
     assert (elsewhere.status, b"MANIFEST_UNKNOWN" in elsewhere.body) == (404, True)
 
 
+def test_an_image_that_all_twins_share_comes_from_their_registry(twin: TwinWorld) -> None:
+    path = "/v2/vllm/vllm-openai-cpu/manifests/v0.32.0"
+    token = bearer(twin.ask("auth.docker.io/token?scope=repository:vllm/x:pull").json()["token"])
+    with web.Server(FakeRegistry) as kept:
+        twin.world.kept = ("127.0.0.1", kept.server_port)
+        # The other registry cannot answer for it.
+        twin.world.registry = ("127.0.0.1", 1)
+        assert twin.ask(f"registry-1.docker.io{path}", token).json()["path"] == path
+        assert twin.ask("registry-1.docker.io/v2/library/x/manifests/1", token).status == 502
+    # Another host does not have it.
+    assert twin.ask(f"ghcr.io{path}", token).status == 404
+
+
+def test_the_hub_tells_a_licence_that_a_description_has(twin: TwinWorld) -> None:
+    facts = twin.ask(f"huggingface.co/api/models/{MODEL}").json()
+    assert (facts["tags"], "cardData" in facts) == ([], False)
+    description = twin.world.content.root / f"{MODEL}.json"
+    description.write_text(json.dumps({**json.loads(description.read_text()), "license": "apache-2.0"}))
+    facts = twin.ask(f"huggingface.co/api/models/{MODEL}").json()
+    assert (facts["tags"], facts["cardData"]) == (["license:apache-2.0"], {"license": "apache-2.0"})
+
+
 def test_the_host_that_gives_tokens_has_no_images(twin: TwinWorld) -> None:
     assert twin.ask("auth.docker.io/v2/library/caddy/manifests/1", bearer("anonymous-pull")).status == 404
 

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real vLLM on the twin: what it takes from the Hub, the registry and a Spark, without a container."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.twin import __main__ as command
+from tests.twin import lifecycle, real_model
+from tests.twin.internet import hub
+from tests.twin.names import KEPT_PORT, REGISTRY_PORT, TwinError
+from tests.twin.spark import clamp_limits
+from tests.twin.wheels import BuildError
+
+WEIGHTS = bytes(range(256)) * 4
+
+
+@pytest.fixture(name="checkpoint")
+def fixture_checkpoint(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A checkpoint with large and small files."""
+    result = tmp_path / "model-0123"
+    result.mkdir()
+    (result / "model.safetensors").write_bytes(WEIGHTS)
+    (result / "config.json").write_text("{}")
+    return result
+
+
+def test_the_hub_has_the_files_themselves(checkpoint: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    place = tmp_path / "hub"
+    place.mkdir()
+    real_model.offer(checkpoint, place)
+    offered = hub.Content(place).repository(real_model.IDENTIFIER)
+    assert offered
+    assert sorted(offered.files) == ["README.md", "config.json", "model.safetensors"]
+    assert (offered.license, offered.commit("main")) == ("apache-2.0", real_model.commit(checkpoint))
+    weights = offered.files["model.safetensors"]
+    assert weights.lfs
+    assert not offered.files["config.json"].lfs
+    assert weights.path.samefile(checkpoint / "model.safetensors")
+    assert "license: apache-2.0" in offered.files["README.md"].path.read_text()
+
+
+def test_an_offered_model_is_left_alone_until_another_checkpoint(
+    checkpoint: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    place = tmp_path / "hub"
+    place.mkdir()
+    real_model.offer(checkpoint, place)
+    (checkpoint / "late.json").write_text("{}")
+    real_model.offer(checkpoint, place)
+    assert not (place / real_model.IDENTIFIER / "late.json").exists()
+    real_model.offer(checkpoint.rename(tmp_path / "model-4567"), place)
+    assert (place / real_model.IDENTIFIER / "late.json").exists()
+    # What the Hub no longer needs is still the checkpoint's.
+    assert (tmp_path / "model-4567" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_a_failed_build_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise BuildError("No disk.")
+
+    monkeypatch.setattr(lifecycle.vllm_build, "build", fail)
+    with pytest.raises(TwinError, match=r"^No disk\.$"):
+        lifecycle.build_vllm()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_image_is_pushed_on_request_and_kept(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[tuple[str, str, str, int]] = []
+
+    def push(tag: str, repository: str, remote_tag: str, port: int = REGISTRY_PORT) -> None:
+        pushed.append((tag, repository, remote_tag, port))
+
+    class Nothing:
+        """A registry that takes everything."""
+
+        def __init__(self, _address: str) -> None: ...
+
+        def __getattr__(self, _name: str) -> t.Callable[..., None]:
+            return lambda *_arguments: None
+
+    monkeypatch.setattr(lifecycle, "push", push)
+    monkeypatch.setattr(lifecycle, "Registry", Nothing)
+    monkeypatch.setattr(lifecycle, "registry", lambda: "")
+    lifecycle.fill_registry(asked)
+    vllm = [("dgx-spark-twin/vllm:0.32.0", "vllm/vllm-openai-cpu", "v0.32.0", KEPT_PORT)]
+    assert [entry for entry in pushed if "vllm" in entry[1]] == (vllm if asked else [])
+    assert {entry[3] for entry in pushed if "vllm" not in entry[1]} == {REGISTRY_PORT}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_command_line_asks_for_it(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(lifecycle, "up", lambda *_how, vllm: calls.append(vllm))
+    command.run(command.parser().parse_args(["up", *(["--vllm"] if asked else [])]))
+    assert calls == [asked]
+
+
+@pytest.mark.parametrize(
+    ("trusted", "mounted"),
+    [("real\n", True), ("real\ntwin\n", False), (None, False)],
+)
+def test_a_container_trusts_the_twins_internet(trusted: str | None, mounted: bool, tmp_path: pathlib.Path) -> None:
+    authority = tmp_path / "twin.crt"
+    authority.write_text("twin\n")
+    place = tmp_path / "rootfs" / "etc" / "ssl" / "certs"
+    place.mkdir(parents=True)
+    if trusted:
+        (place / "ca-certificates.crt").write_text(trusted)
+    document: dict[str, t.Any] = {"mounts": [], "root": {"path": "rootfs"}}
+    assert clamp_limits.add_authority(document, tmp_path, authority) is mounted
+    assert [mount["destination"] for mount in document["mounts"]] == [clamp_limits.TRUSTED] * mounted
+
+
+def test_a_process_in_a_container_gets_no_mount(tmp_path: pathlib.Path) -> None:
+    document = json.loads('{"args": ["true"]}')
+    assert not clamp_limits.add_authority(document, tmp_path)
+    assert document == {"args": ["true"]}
