@@ -133,6 +133,8 @@ class Engine:
 
     name: str
     words: str
+    # Whether the entrypoint of its images prepares the container; otherwise it starts the server by itself.
+    keeps_entrypoint: bool
     speculation: str
     # Names of the speculation methods that it has.
     methods: tuple[str, ...]

@@ -67,7 +67,7 @@ def _plain(value: t.Any) -> str:
 
 def same_container(recorded: Mapping, wanted: Mapping) -> bool:
     """Return whether the planned parts of two containers are equal."""
-    asked = ("image", "command", "devices", "healthcheck")
+    asked = ("image", "keep_entrypoint", "command", "devices", "healthcheck")
     told = [{**container["environment"], **dict.fromkeys(TAKES)} for container in (recorded, wanted)]
     labels = [container["labels"] for container in (recorded, wanted)]
     return (

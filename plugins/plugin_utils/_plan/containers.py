@@ -93,6 +93,7 @@ class Container:
     """The container to request from Docker."""
 
     image: str
+    keep_entrypoint: bool
     command: list[str]
     devices: list[str]
     environment: dict[str, str]
@@ -218,6 +219,7 @@ def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
     node = nodes[rank]
     return {
         "image": node.cluster_image if node.rails else node.reference,
+        "keep_entrypoint": ENGINES[node.engine].keeps_entrypoint,
         "command": [*ENTRYPOINT, *(["worker"] if rank else [])],
         "devices": list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
         "environment": environment(nodes, rank),

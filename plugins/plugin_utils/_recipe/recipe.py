@@ -353,10 +353,11 @@ def model_name(model: t.Mapping[str, t.Any] | None) -> str:
 
 
 def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the recipe with what follows from its models: their names, and where they come from."""
+    """Return the recipe with what follows from its engine and its models: their names, and where they come from."""
     wanted = models(recipe)
     return {
         **recipe,
+        "keep_entrypoint": engine_of(recipe).keeps_entrypoint,
         "target": model_name(recipe["target_model"]),
         "draft": model_name(recipe["draft_model"]),
         # Without what only matters for serving.

@@ -57,6 +57,7 @@ def fabric(interfaces: str, subnets: t.Sequence[str]) -> dict[str, str]:
 TENSORRT_LLM = Engine(
     name=NAME,
     words="TensorRT-LLM",
+    keeps_entrypoint=True,
     speculation="speculative_config",
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,

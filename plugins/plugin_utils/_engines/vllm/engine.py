@@ -38,6 +38,7 @@ def section(given: t.Mapping[str, t.Any]) -> Section:
 VLLM = Engine(
     name=NAME,
     words="vLLM",
+    keeps_entrypoint=False,
     speculation=SPECULATION,
     methods=tuple(SPELLINGS),
     families=(),
