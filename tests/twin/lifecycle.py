@@ -66,7 +66,7 @@ from tests.twin.wheels import BuildError
 
 HUB = CACHE / "hub"
 # A process that needs both acquires the twin's own lock first.
-OWN_LOCK, BUILD_LOCK = STATE / "lock", CACHE / "build.lock"
+OWN_LOCK, BUILD_LOCK, VLLM_LOCK = STATE / "lock", CACHE / "build.lock", CACHE / "vllm.lock"
 INVENTORY = STATE / "inventory.yml"
 SPECIFICATION = f"{PREFIX}.specification"
 
@@ -242,9 +242,11 @@ def build_all(system: str, vllm: bool) -> None:
         list(pool.map(images.ensure_base, {BASE_SYSTEM, system}))
         spark = pool.submit(images.build_spark, system)
         build_internet()
-        if vllm:
-            build_vllm()
         spark.result()
+    # It takes minutes, in which other twins build what they need.
+    if vllm:
+        with alone(VLLM_LOCK):
+            build_vllm()
 
 
 def remove_outdated() -> None:

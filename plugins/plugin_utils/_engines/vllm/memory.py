@@ -73,6 +73,8 @@ def fill(options: Options, planned: Planned) -> dict[str, t.Any]:
     made: dict[str, t.Any] = {"max-num-seqs": planned.concurrency, "max-num-batched-tokens": BATCHED}
     if planned.context is not None:
         made["max-model-len"] = planned.context
+        # More than all conversations together is no use, and vLLM warns of it.
+        made["max-num-batched-tokens"] = min(BATCHED, planned.concurrency * planned.context)
     if planned.cache_bytes is not None:
         made[BYTES] = planned.cache_bytes
     if planned.share is not None:

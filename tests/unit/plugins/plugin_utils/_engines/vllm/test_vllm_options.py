@@ -138,7 +138,7 @@ def test_the_plan_adds_what_is_open() -> None:
     planned = Planned(concurrency=2, context=2048, tokens=4128, chunked=False, cache_bytes=190_218_240, share=0.07)
     assert VLLM.fill({}, planned) == {
         "max-num-seqs": 2,
-        "max-num-batched-tokens": 8192,
+        "max-num-batched-tokens": 4096,
         "max-model-len": 2048,
         "kv-cache-memory-bytes": 190_218_240,
         "gpu-memory-utilization": 0.07,
