@@ -134,10 +134,18 @@ def ensure_container(
         engine.docker("start", name)
 
 
+def end(name: str) -> None:
+    """Kill and remove a container. Docker waits 10 s for its end; a Spark with a busy engine can need more."""
+    for _attempt in range(2):
+        if engine.attempt("rm", "--force", name).returncode == 0:
+            return
+    engine.docker("rm", "--force", name)
+
+
 def remove(name: str, volumes: t.Sequence[str] = ()) -> None:
     """Remove a container and its volumes, if they exist."""
     if engine.inspect("container", name):
-        engine.docker("rm", "--force", name)
+        end(name)
     for volume in volumes:
         if engine.inspect("volume", volume):
             engine.docker("volume", "rm", volume)

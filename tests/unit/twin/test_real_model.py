@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 import typing as t
 
 import pytest
@@ -122,3 +123,23 @@ def test_a_process_in_a_container_gets_no_mount(tmp_path: pathlib.Path) -> None:
     document = json.loads('{"args": ["true"]}')
     assert not clamp_limits.add_authority(document, tmp_path)
     assert document == {"args": ["true"]}
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_a_busy_spark_has_more_time_to_end(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def attempt(*arguments: str, **_options: t.Any) -> subprocess.CompletedProcess[str]:
+        commands.append(arguments)
+        return subprocess.CompletedProcess(arguments, len(commands) <= failures, "", "did not receive an exit event")
+
+    monkeypatch.setattr(lifecycle.engine, "attempt", attempt)
+    lifecycle.end("spark")
+    assert commands == [("rm", "--force", "spark")] * (failures + 1)
+
+
+def test_a_container_that_stays_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = subprocess.CompletedProcess([], 1, "", "Permission denied")
+    monkeypatch.setattr(lifecycle.engine, "attempt", lambda *_arguments, **_options: refused)
+    with pytest.raises(TwinError, match=r"^`docker rm` failed: Permission denied$"):
+        lifecycle.end("spark")
