@@ -46,22 +46,36 @@ setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the exa
 	@echo "Ready. Next:"
 	@echo "  . .venv/bin/activate && ansible-playbook playbooks/single_eagle3.yml -K    # -K asks for the sudo password, once"
 
+DEMO = ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/
+
 .PHONY: demo
-demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
+demo: engine  ## Watch a playbook deploy the real vLLM on a simulated Spark, and ask it a question (ASK="...")
+	@tools/environment.sh demo
+	@tools/twin.sh up --vllm
+	@$(DEMO)serve.yml -e recipe=tests/twin/recipes/first_light.yml
+	@tools/twin.sh ask $(if $(ASK),'$(subst ','\'',$(ASK))')
+	@echo
+	@echo "This is the real vLLM on this machine's processor, with a small model that is often wrong; the Spark around it is simulated."
+	@echo 'Ask it yourself: make demo ASK="Why is the sky blue?"'
+	@echo "Run a playbook on it: . .venv/bin/activate && $(DEMO)status.yml"
+	@echo "Remove it: make demo-down"
+
+.PHONY: demo-page
+demo-page: engine  ## Watch the recipe of NVIDIA's page on a simulated Spark, with a stand-in for TensorRT-LLM, which needs a GPU
 	@tools/environment.sh demo
 	@tools/twin.sh up
-	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/single_eagle3.yml
+	@$(DEMO)single_eagle3.yml
 	@echo "The simulated Spark still serves. Log in with tools/twin.sh shell, or run a playbook, for example"
-	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
+	@echo "  . .venv/bin/activate && $(DEMO)status.yml"
 	@echo "Remove it: make demo-down"
 
 .PHONY: demo-two-sparks
 demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable
 	@tools/environment.sh demo
 	@tools/twin.sh up --sparks 2
-	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/two_sparks.yml
+	@$(DEMO)two_sparks.yml
 	@echo "The simulated Sparks go on serving. Have a look: tools/twin.sh shell 2, or any playbook, such as"
-	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
+	@echo "  . .venv/bin/activate && $(DEMO)status.yml"
 	@echo "Remove them: make demo-down"
 
 GONE = The simulated Sparks are gone. Their images stay in Docker for the next time; make clean removes those, too.

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tests.twin import cables, lifecycle
+from tests.twin import cables, lifecycle, question
 from tests.twin.control import Internet, Spark
 from tests.twin.names import MAX_SPARKS, STORES, SYSTEMS, TwinError, spark_name
 
@@ -45,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("plug", help="put it in again")
     reboot = commands.add_parser("reboot", help="turn a Spark off and on again, and wait for it")
     reboot.add_argument("number", type=int, choices=range(1, MAX_SPARKS + 1), help="which one")
+    ask = commands.add_parser("ask", help="ask the server on the Spark a question")
+    ask.add_argument("question", nargs="?", help="default: one for which drafts pay, and one for which they do not")
     shell = commands.add_parser("shell", help="open a shell on a Spark")
     shell.add_argument("number", nargs="?", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="which one")
     shell.add_argument("--user", default="spark", choices=("spark", "member", "root"), help="as whom (default: spark)")
@@ -77,6 +79,8 @@ def run(options: argparse.Namespace) -> None:
         cables.plug()
     elif options.command == "reboot":
         Spark(options.number).restart()
+    elif options.command == "ask":
+        question.show((options.question,) if options.question else question.QUESTIONS)
     else:
         name = spark_name(options.number)
         os.execvp("docker", ["docker", "exec", "-it", name, "su", "-", options.user])

@@ -19,7 +19,7 @@ from tests.unit.waiting import until
 DEPLOYMENT = "/home/spark/.local/share/dgx-spark-speculative/first_light"
 SLOT = "dgx-spark-speculative"
 URL = "http://127.0.0.1:8000"
-RECIPE = "molecule/single_first_light/recipes/first_light.yml"
+RECIPE = "tests/twin/recipes/first_light.yml"
 MODEL = "SmolLM2-135M-Instruct-Q4"
 LIST = "red, green, blue, yellow, orange, purple, black, white"
 TOOL = {
