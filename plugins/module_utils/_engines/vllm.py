@@ -515,8 +515,7 @@ ROWS: tuple[KnownProblem, ...] = (
         EXECUTOR,
         severity=WRAPPER,
         substrings=(
-            "WorkerProc initialization failed due to an exception in a background process."
-            " See stack trace for root cause.",
+            "WorkerProc initialization failed due to an exception",
             "WorkerProc failed to start.",
             "died unexpectedly (",
         ),
