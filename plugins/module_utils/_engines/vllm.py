@@ -61,7 +61,7 @@ FIRST: tuple[KnownProblem, ...] = (
     KnownProblem(
         "option_value",
         LOG,
-        "An engine option has a value of the wrong type",
+        "An engine option has a value that vLLM cannot read",
         "Correct the value.",
         ARGUMENTS,
         substrings=("error: argument --",),
@@ -392,7 +392,8 @@ FIRST: tuple[KnownProblem, ...] = (
         "cache_too_small",
         LOG,
         "The KV cache is too small for one request of the full context length",
-        "Lower speculative_serve_context to the estimated length in the line, or give the KV cache more memory.",
+        "Lower speculative_serve_context to the estimated length in the line, or raise kv-cache-memory-bytes or"
+        " gpu-memory-utilization.",
         CACHE,
         substrings=("To serve at least one request with the model's max seq len",),
     ),
@@ -496,6 +497,7 @@ ROWS: tuple[KnownProblem, ...] = (
         EXECUTOR,
         severity=HINT,
         substrings=("died unexpectedly (exit code: -",),
+        explains=("engine_step_timeout", "collective_timeout"),
     ),
     KnownProblem(
         "core_not_started",
