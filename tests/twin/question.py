@@ -103,4 +103,6 @@ def show(questions: t.Sequence[str]) -> None:
         answer = ask(question, lambda text: print(text, end="", flush=True))
         print(f"\n\n  {answer}")
     if questions == QUESTIONS:
-        print("\nn-gram drafts repeat what was there before. They pay where a text repeats itself, and hardly elsewhere.")
+        print(
+            "\nn-gram drafts repeat what was there before. They pay where a text repeats itself, and hardly elsewhere."
+        )

@@ -30,6 +30,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
 # Before it, the page cache counts as used memory, and the NCCL of its images hangs: vllm-project/vllm pull request
 # 48140 and issue 42354.
 FIRST = "0.24.0"
+# From here on an answer may have the counts of its own drafts (vllm/engine/arg_utils.py).
+COUNTING = "0.29.0"
 RANGES: list[Range] = [[FIRST, None]]
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
@@ -48,7 +50,7 @@ def check_release(name: str, version: Version | None, report: Report) -> None:
         report.warn("release", f"{name} is not the release whose options are known here ({READ_RELEASE}): {UNREAD}")
 
 
-def merged(request: Request, report: Report) -> dict[str, t.Any]:
+def merged(request: Request, version: Version | None, report: Report) -> dict[str, t.Any]:
     """Return the free options together with the neutral inputs; speculation from both sides is an error."""
     options = dict(request.options)
     if request.method is not None and options.get(SPECULATION) is not None:
@@ -57,6 +59,9 @@ def merged(request: Request, report: Report) -> dict[str, t.Any]:
         options[SPECULATION] = section
     if request.target_model and "served-model-name" not in options:
         options["served-model-name"] = request.target_model.rpartition("/")[2]
+    counting = version_of(COUNTING)
+    if options.get(SPECULATION) and version is not None and counting is not None and version >= counting:
+        options.setdefault("per-request-spec-decode-metrics", "summary")
     return options
 
 
@@ -72,7 +77,7 @@ def build(request: Request) -> Built:
             "world_size",
             f"is {request.world_size}, but vLLM is served on one Spark only; TensorRT-LLM serves on several",
         )
-    options = merged(request, report)
+    options = merged(request, version, report)
     known = version_of(READ_RELEASE)
     is_read = version is not None and known is not None and version[:3] == known[:3]
     for rule in RULES:

@@ -49,6 +49,13 @@ def test_n_gram_has_its_window() -> None:
     }
 
 
+@pytest.mark.parametrize(("image", "counts"), [(IMAGE, "summary"), ("vllm/vllm-openai:v0.28.0", None)])
+def test_an_answer_has_the_counts_of_its_drafts(image: str, counts: str | None) -> None:
+    built = build(method="mtp", drafted=1, release=image)
+    assert built.options.get("per-request-spec-decode-metrics") == counts
+    assert "per-request-spec-decode-metrics" not in build(method="none").options
+
+
 def test_without_speculation_there_is_no_section() -> None:
     assert "speculative-config" not in build(method="none").options
 
