@@ -36,7 +36,7 @@ class Answer:
     accepted: int = 0
 
     def __str__(self) -> str:
-        said = f"{self.tokens} tokens"
+        said = "1 token" if self.tokens == 1 else f"{self.tokens} tokens"
         if self.tokens > 1 and self.seconds > 0:
             said += f", {(self.tokens - 1) / self.seconds:.0f} a second"
         if self.drafted:
