@@ -47,6 +47,7 @@ def recorded(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         },
         "image": asked["Image"],
         "ipc_mode": host.get("IpcMode"),
+        "keep_entrypoint": asked.get("Entrypoint") is None,
         "labels": asked.get("Labels", {}),
         "log_max_files": int(log.get("max-file", 0)),
         "log_max_size": log.get("max-size"),

@@ -44,6 +44,7 @@ RECORDED: dict[str, t.Any] = {
     "healthcheck": {"interval": "30s", "retries": 3, "start_period": "900s", "test": ["CMD", "health"]},
     "image": "r:1",
     "ipc_mode": "host",
+    "keep_entrypoint": True,
     "labels": {"dgx_spark.speculative.deployment": "mine"},
     "log_max_files": 3,
     "log_max_size": "50m",
