@@ -25,7 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     SPECULATION,
     Subject,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import section_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import SPELLINGS, section_of
 
 # Before it, the page cache counts as used memory, and the NCCL of its images hangs: vllm-project/vllm pull request
 # 48140 and issue 42354.
@@ -55,6 +55,8 @@ def merged(request: Request, version: Version | None, report: Report) -> dict[st
     options = dict(request.options)
     if request.method is not None and options.get(SPECULATION) is not None:
         report.error(SPECULATION, f"conflicts with method {request.method}. Remove one of the two")
+    elif request.method not in (None, NONE, *SPELLINGS):
+        report.error("method", f"vLLM does not have {request.method}; it has {', '.join(SPELLINGS)}")
     elif section := section_of(request.method, request.drafted, request.draft_model):
         options[SPECULATION] = section
     if request.target_model and "served-model-name" not in options:

@@ -115,6 +115,12 @@ def test_speculation_from_both_sides() -> None:
     assert build({"speculative-config": section}).method == "raw"
 
 
+def test_a_method_that_it_lacks() -> None:
+    assert errors(method="medusa", drafted=2) == {
+        "method": f"vLLM does not have medusa; it has {', '.join(VLLM.methods)}"
+    }
+
+
 def test_several_sparks_are_refused_with_the_engine_that_serves_on_them() -> None:
     assert "TensorRT-LLM serves on several" in errors(world_size=2)["world_size"]
 

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parser of the real vLLM: the data of this collection have what it knows, and it judges options without a model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, READ_RELEASE
+
+from tests.twin.vllm import build
+
+PROGRAMS = Path(__file__).parents[2] / "roles/speculative_serve/files/option_check"
+# The kinds of options.yml from the parser's actions.
+NAMES = """
+import json, sys
+sys.argv = ["vllm", "serve"]
+import vllm
+from vllm.entrypoints.launchers import cli_args
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = cli_args.make_arg_parser(FlexibleArgumentParser(prog="vllm").add_subparsers(dest="s").add_parser("serve"))
+kinds = {}
+for action in parser._actions:
+    switch = type(action).__name__ in ("BooleanOptionalAction", "_StoreTrueAction")
+    number = "" if action.nargs else {"int": "int", "float": "number"}.get(getattr(action.type, "__name__", ""), "")
+    for name in action.option_strings:
+        if name.startswith("--") and not name.startswith("--no-") and name != "--help":
+            kinds[name[2:]] = "switch" if switch else number or "other"
+print("\\n" + json.dumps([vllm.__version__, kinds]))
+"""
+
+
+@pytest.fixture(name="tag", scope="module")
+def fixture_tag() -> str:
+    return build.build()
+
+
+def run(tag: str, *arguments: str, options: t.Sequence[str] = ()) -> t.Any:
+    """Return the JSON in the last line that Python in a container of the image writes."""
+    command = ["docker", "run", "--rm", "--network", "none", *options, "--entrypoint", "python3", tag, *arguments]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+
+
+def judged(tag: str, place: Path, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return what the option check says of options, laid out as the role does."""
+    (place / "options.yml").write_text(yaml.safe_dump(dict(options)), encoding="utf-8")
+    shutil.copy(PROGRAMS / "check_options.py", place)
+    shutil.copy(PROGRAMS / "vllm.py", place / "judge.py")
+    for file in place.iterdir():
+        file.chmod(0o644)
+    place.chmod(0o755)
+    return dict(run(tag, "/check/check_options.py", options=["--volume", f"{place}:/check:ro"]))
+
+
+def test_the_options_of_the_data_are_those_of_the_parser(tag: str) -> None:
+    release, kinds = run(tag, "-c", NAMES)
+    assert (release.partition("+")[0], kinds) == (READ_RELEASE, KINDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}, None),
+        ({"bogus-option": 3}, "unrecognized arguments: --bogus-option"),
+        ({"enable-auto-tool-choice": True, "tool-call-parser": "unheard"}, "invalid tool call parser: unheard"),
+        ({"kv-cache-dtype": "fp9"}, "argument --kv-cache-dtype: invalid choice: 'fp9'"),
+        ({"speculative-config": {"method": "mtp", "num_speculative_token": 1}}, "num_speculative_token: unknown key"),
+    ],
+)
+def test_the_image_judges(tag: str, tmp_path: Path, options: dict[str, t.Any], complaint: str | None) -> None:
+    answer = judged(tag, tmp_path, options)
+    assert answer["available"]
+    assert answer["accepted"] is (complaint is None)
+    assert (complaint or "") in (answer["error"] or "")
+
+
+@pytest.mark.parametrize("method", VLLM.methods)
+def test_it_accepts_what_is_rendered(tag: str, tmp_path: Path, method: str) -> None:
+    planned = Planned(2, 2048, tokens=4096, chunked=False, cache_bytes=2**27, share=0.1)
+    request = Request(f"v{READ_RELEASE}", method, "/draft", 3, options=VLLM.fill({}, planned), target_model="a/b")
+    built = VLLM.build(request)
+    assert built.errors == []
+    assert judged(tag, tmp_path, built.options)["error"] is None
