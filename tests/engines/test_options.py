@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parser of the real vLLM: the data of this collection have what it knows, and it judges options without a model."""
+"""The parser of the real vLLM: our data have the options that it knows, and it judges them without a model."""
 
 from __future__ import annotations
 
