@@ -27,6 +27,12 @@ from tests.unit.waiting import WITHIN_S, Clock, until
 TAKES = {"DGX_SPARK_TAKES_BYTES": str(20 * GIB)}
 
 
+@pytest.fixture(autouse=True)
+def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of the tests stays unlocked: as another user it could start no thread any more."""
+    monkeypatch.setattr(sampler, "lock_pages", lambda: True)
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> Memory:
     return Memory(tmp_path / "meminfo", 32)
