@@ -394,3 +394,14 @@ def test_the_reason_of_a_server_that_ends_itself_is_its_engines_error(tmp_path: 
         "Health check detected fatal engine error, initiating server shutdown: "
         "CUDA error: an illegal instruction was encountered"
     )
+
+
+def test_the_address_below_an_error_of_pydantic_is_no_reason(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    log = Log(tmp_path / "state")
+    log.write(
+        b"pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+        b"  Value error, --kv-cache-dtype is not for this model. [type=value_error]\n"
+        b"    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n"
+    )
+    assert log.last_line() == "Value error, --kv-cache-dtype is not for this model. [type=value_error]"

@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
 # 48140 and issue 42354.
 FIRST = "0.24.0"
 # From here on an answer may have the counts of its own drafts (vllm/engine/arg_utils.py).
-COUNTING = "0.29.0"
+COUNTING, COUNTS = "0.29.0", "per-request-spec-decode-metrics"
 RANGES: list[Range] = [[FIRST, None]]
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
@@ -62,8 +62,11 @@ def merged(request: Request, version: Version | None, report: Report) -> dict[st
     if request.target_model and "served-model-name" not in options:
         options["served-model-name"] = request.target_model.rpartition("/")[2]
     counting = version_of(COUNTING)
-    if options.get(SPECULATION) and version is not None and counting is not None and version >= counting:
-        options.setdefault("per-request-spec-decode-metrics", "summary")
+    if not options.get(SPECULATION):
+        # Without drafts vLLM refuses to count them, also if that was asked for with drafts.
+        options.pop(COUNTS, None)
+    elif version is not None and counting is not None and version >= counting:
+        options.setdefault(COUNTS, "summary")
     return options
 
 

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 import typing as t
@@ -18,6 +19,7 @@ from pathlib import Path
 LOG_BYTES = 20_000_000
 # The last words of a newer server that ends at a health check; uvicorn's lines follow them.
 FATAL = "Health check detected fatal engine error"
+NO_WORDS = re.compile(r'HTTP/1\.1" 200|^\s*For further information visit ')
 
 
 class State:
@@ -101,8 +103,8 @@ class Log:
         self.write(f"[entrypoint] {text}\n".encode())
 
     def last_line(self) -> str:
-        # Access log lines, such as those of the watchdog, are no last words.
-        lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
+        # Access log lines, such as those of the watchdog, are no last words, and neither is what follows an error.
+        lines = [line for line in self.tail if not line.startswith("[entrypoint]") and not NO_WORDS.search(line)]
         fatal = next((line[line.index(FATAL) :] for line in reversed(lines) if FATAL in line), None)
         return (fatal or lines[-1]).strip() if lines else "the server printed nothing"
 

@@ -43,6 +43,8 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
 
 def test_it_holds_for_a_recipe_that_names_the_engine_that_it_had_before() -> None:
     assert applicable_choice(choice(), {**RECIPE, "engine": "tensorrt_llm"}, IMAGE, MODELS)
+    # What follows from the engine is no value of its own.
+    assert applicable_choice(choice(), {**RECIPE, "keep_entrypoint": True}, IMAGE, MODELS)
     assert applicable_choice(choice(), {**RECIPE, "engine": "another"}, IMAGE, MODELS) == {}
 
 
