@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE, draft_model
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
     READ_RELEASE,
     RULES,
@@ -57,6 +57,8 @@ def merged(request: Request, version: Version | None, report: Report) -> dict[st
         report.error(SPECULATION, f"conflicts with method {request.method}. Remove one of the two")
     elif request.method not in (None, NONE, *SPELLINGS):
         report.error("method", f"vLLM does not have {request.method}; it has {', '.join(SPELLINGS)}")
+    elif draft_model(request.method) and not request.draft_model:
+        report.error("draft_model", f"is missing, and the method {request.method} needs one")
     elif section := section_of(request.method, request.drafted, request.draft_model):
         options[SPECULATION] = section
     if request.target_model and "served-model-name" not in options:

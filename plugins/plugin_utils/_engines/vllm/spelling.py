@@ -17,7 +17,12 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, check_mapping, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import FILE, NONE, read_methods
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    FILE,
+    NONE,
+    draft_model,
+    read_methods,
+)
 
 NAME = "vllm"
 # The keys of speculative-config for the draft length and the draft model, of every method.
@@ -53,12 +58,12 @@ def method_of(method: t.Any) -> str:
     return next((name for name, spelling in SPELLINGS.items() if spelling.method == method), method)
 
 
-def section_of(method: str | None, drafted: int | None, draft_model: str | None) -> dict[str, t.Any]:
+def section_of(method: str | None, drafted: int | None, model: str | None) -> dict[str, t.Any]:
     """Return the speculative-config of a method; empty without one."""
     if method in (None, NONE) or method not in SPELLINGS:
         return {}
     spelling = SPELLINGS[method]
-    inputs = {LENGTH: drafted, MODEL: draft_model}
+    inputs = {LENGTH: drafted, MODEL: model if draft_model(method) else None}
     return {
         "method": spelling.method,
         **{key: value for key, value in inputs.items() if value is not None},

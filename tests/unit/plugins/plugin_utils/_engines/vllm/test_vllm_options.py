@@ -30,7 +30,8 @@ def errors(options: t.Mapping[str, t.Any] | None = None, **request: t.Any) -> di
     [
         ("eagle3", {"method": "eagle3", "num_speculative_tokens": 3, "model": "a/head"}),
         ("draft_target", {"method": "draft_model", "num_speculative_tokens": 3, "model": "a/head"}),
-        ("mtp", {"method": "mtp", "num_speculative_tokens": 3, "model": "a/head"}),
+        # It drafts from the target model alone.
+        ("mtp", {"method": "mtp", "num_speculative_tokens": 3}),
     ],
 )
 def test_a_method_is_spelt_as_vllm_does(method: str, section: dict[str, t.Any]) -> None:
@@ -116,6 +117,10 @@ def test_speculation_from_both_sides() -> None:
         in errors({"speculative-config": section}, method="ngram", drafted=2)["speculative-config"]
     )
     assert build({"speculative-config": section}).method == "raw"
+
+
+def test_a_method_without_its_head() -> None:
+    assert errors(method="eagle3", drafted=2) == {"draft_model": "is missing, and the method eagle3 needs one"}
 
 
 def test_a_method_that_it_lacks() -> None:
