@@ -53,9 +53,17 @@ def longest_prompt(request: MemoryRequest, size: Sizes) -> int | None:
     )
 
 
-def share_of(needed: int, total: int | None) -> float | None:
-    """Return the fraction of the memory that a server needs, in hundredths; None if the memory is unknown."""
-    return None if total is None else min(math.ceil(100 * needed / total), 100) / 100
+def share_of(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> float | None:
+    """Return the fraction of the memory that a server takes, in hundredths; None if the memory is unknown.
+
+    It is what the server needs, or all that is usable if the KV cache takes a fraction of that.
+    """
+    total = request.memory.total
+    if total is None:
+        return None
+    if size.by_fraction:
+        return None if made.room is None else math.floor(100 * made.room / total) / 100
+    return min(math.ceil(100 * made.needed / total), 100) / 100
 
 
 def engine_options(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> dict[str, t.Any]:
@@ -66,7 +74,7 @@ def engine_options(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> d
         tokens=None if size.by_fraction else size.tokens,
         chunked=chunks_prefill(request, size),
         cache_bytes=None if size.by_fraction else made.cache,
-        share=share_of(made.needed, request.memory.total),
+        share=share_of(request, size, made),
     )
     return request.engine.fill(request.options, planned)
 

@@ -32,7 +32,7 @@ KIND_WORDS = {"switch": "true or false", "int": "a whole number", "number": "a n
 # Sizes that vLLM also reads as 32k or auto. The memory plan counts with them.
 SIZES = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")
 # More than this of a Spark's memory freezes it: vllm-project/vllm issues 56824 and 54200.
-MOST_UTILIZATION = 0.9
+MOST_UTILIZATION = 0.91
 
 PLACE = "It follows from the recipe's"
 SECRET = "A secret does not belong into a file of options"

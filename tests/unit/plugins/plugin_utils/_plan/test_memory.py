@@ -10,6 +10,7 @@ The models' shapes and sizes are those of their published configurations.
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 import pytest
@@ -588,3 +589,29 @@ def test_of_several_the_plan_of_the_one_with_the_least_room_is_told() -> None:
     assert tightest(plans) == ["b", "", "  The other Sparks need the same and have at least as much memory."]
     assert tightest([{"lines": ["a"], "room": None, "needed": 5}, {}]) == ["a"]
     assert tightest([{}]) == []
+
+
+def test_vllm_gets_its_kv_cache_in_bytes_and_the_fraction_that_its_start_needs() -> None:
+    result = planned(ALONE, engine="vllm", context=8_192)
+    # 8,192 tokens in blocks of 16, and two blocks; 73.3 GB with weights and 7 GiB of workspace.
+    assert result["options"] == {
+        "max-num-seqs": 1,
+        "max-num-batched-tokens": 8_192,
+        "max-model-len": 8_192,
+        "kv-cache-memory-bytes": 8_224 * 73_728,
+        "gpu-memory-utilization": 0.58,
+    }
+
+
+def test_vllm_may_take_a_fraction_of_all_that_is_usable() -> None:
+    options = planned(ALONE, engine="vllm", kv_cache="fraction")["options"]
+    assert options["gpu-memory-utilization"] == math.floor(100 * ROOM / TOTAL) / 100
+    assert "kv-cache-memory-bytes" not in options
+    given = planned(ALONE, engine="vllm", options={"gpu-memory-utilization": 0.5})
+    assert set(given["options"]).isdisjoint({"gpu-memory-utilization", "kv-cache-memory-bytes"})
+
+
+def test_an_explicit_cache_of_vllm_is_counted_in_tokens() -> None:
+    result = planned(ALONE, engine="vllm", context=8_192, options={"kv-cache-memory-bytes": 5_000 * 73_728})
+    assert result["kv_cache_bytes"] == 5_000 * 73_728
+    assert "KV cache of 5,000 tokens" in result["warnings"][0]
