@@ -57,7 +57,7 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     ),
     "node_plan.container": (
         PLAN,
-        {"node_plan": {"container": {"script": "/s"}}, "from_hosts": {"specs": "brings"}},
+        {"node_plan": {"container": {"scripts": "/s"}}, "from_hosts": {"specs": "brings"}},
         f"'node'. Register it with {PLAN} with node_plan.spec on ",
     ),
     "reference": (SNAPSHOT, {"from_hosts": {"reference": "view"}}, f"'repositories'. Register it with {SNAPSHOT} on "),
