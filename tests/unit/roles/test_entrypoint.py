@@ -379,29 +379,31 @@ def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
     assert found.log.last_line() == "out of memory"
 
 
-def test_the_reason_of_a_server_that_ends_itself_is_its_engines_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        # As tensorrt_llm/serve/openai_server.py and uvicorn say it.
+        (
+            b"[11/25/2026-10:00:00] [TRT-LLM] [E] Health check detected fatal engine error, initiating server "
+            b"shutdown: CUDA error: an illegal instruction was encountered\n"
+            b'INFO:     127.0.0.1:41 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+            b"INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
+            b"INFO:     Finished server process [71]\nAborted!\n",
+            "Health check detected fatal engine error, initiating server shutdown: "
+            "CUDA error: an illegal instruction was encountered",
+        ),
+        # As pydantic says it, with an address below.
+        (
+            b"pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+            b"  Value error, --kv-cache-dtype is not for this model. [type=value_error]\n"
+            b"    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n",
+            "Value error, --kv-cache-dtype is not for this model. [type=value_error]",
+        ),
+    ],
+    ids=["health check", "pydantic"],
+)
+def test_the_reason_of_a_server_that_ends_itself_is_its_engines_error(tmp_path: Path, said: bytes, reason: str) -> None:
     (tmp_path / "state").mkdir()
     log = Log(tmp_path / "state")
-    # As tensorrt_llm/serve/openai_server.py and uvicorn say it.
-    log.write(
-        b"[11/25/2026-10:00:00] [TRT-LLM] [E] Health check detected fatal engine error, initiating server shutdown: "
-        b"CUDA error: an illegal instruction was encountered\n"
-        b'INFO:     127.0.0.1:41 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
-        b"INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
-        b"INFO:     Finished server process [71]\nAborted!\n"
-    )
-    assert log.last_line() == (
-        "Health check detected fatal engine error, initiating server shutdown: "
-        "CUDA error: an illegal instruction was encountered"
-    )
-
-
-def test_the_address_below_an_error_of_pydantic_is_no_reason(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir()
-    log = Log(tmp_path / "state")
-    log.write(
-        b"pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
-        b"  Value error, --kv-cache-dtype is not for this model. [type=value_error]\n"
-        b"    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n"
-    )
-    assert log.last_line() == "Value error, --kv-cache-dtype is not for this model. [type=value_error]"
+    log.write(said)
+    assert log.last_line() == reason

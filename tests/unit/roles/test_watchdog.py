@@ -220,23 +220,20 @@ def test_a_server_whose_figures_stand_still_is_not_condemned_while_others_wait(s
     assert [name for name, _reason in verdicts(dog)] == ["busy", "answering"]
 
 
-def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(server: Server, clock: Clock) -> None:
+@pytest.mark.parametrize(
+    ("engine", "figures"),
+    [
+        (TENSORRT_LLM, "trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {}\n"),
+        (VLLM, "vllm:num_requests_running 1.0\nvllm:generation_tokens_total {}\n"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(
+    server: Server, clock: Clock, engine: Engine, figures: str
+) -> None:
     server.hanging.set()
-    server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"
-    dog = watchdog(server, stall=0.5)
-    thread = threading.Thread(target=dog.look, daemon=True)
-    thread.start()
-    until(lambda: clock.looks > 300 or not thread.is_alive())
-    assert thread.is_alive()
-    server.hanging.clear()
-    thread.join(WITHIN_S)
-    assert verdicts(dog) == [("answering", None)]
-
-
-def test_the_figures_of_vllm_stop_the_clock_as_well(server: Server, clock: Clock) -> None:
-    server.hanging.set()
-    server.metrics = lambda: f"vllm:num_requests_running 1.0\nvllm:generation_tokens_total {time.monotonic()}\n"
-    dog = watchdog(server, stall=0.5, engine=VLLM)
+    server.metrics = lambda: figures.format(time.monotonic())
+    dog = watchdog(server, stall=0.5, engine=engine)
     thread = threading.Thread(target=dog.look, daemon=True)
     thread.start()
     until(lambda: clock.looks > 300 or not thread.is_alive())

@@ -41,8 +41,8 @@ class Answer:
     error: str | None
 
 
-def not_available(reason: str, version: str = "") -> Answer:
-    return Answer(available=False, accepted=False, version=version, error=reason[:ERROR_LIMIT])
+def not_available(reason: str) -> Answer:
+    return Answer(available=False, accepted=False, version="", error=reason[:ERROR_LIMIT])
 
 
 def judge(options: dict[str, t.Any]) -> Answer:
