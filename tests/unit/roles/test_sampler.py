@@ -319,7 +319,10 @@ import json
 def cpu(): return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 def kb(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1])
 guard = Sampler(Path(sys.argv[2]), json.loads(sys.argv[3]), lambda number: None)
-guard.begin(); guard.loads(); guard.is_ready()
+guard.begin()
+# Its own thread would sample between two looks of this one.
+guard.unwanted.set(); guard.join()
+guard.loads(); guard.is_ready()
 def looks(number):
     # What it does in so many looks, and after every twentieth on the disk.
     for look in range(number):
