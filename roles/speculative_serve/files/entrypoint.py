@@ -45,9 +45,10 @@ def serve(deployment: Path, url: str) -> int:
         supervisor.take_signals()
         return supervisor.refuse(f"{error}; run the playbook again")
     if cluster.rank:
-        from server.worker import Worker
+        from server.engines.registry import engine_of
+        from server.launchers.registry import launcher_of
 
-        return Worker(deployment, cluster).run()
+        return launcher_of(engine_of(os.environ)).worker(deployment, cluster).run()
     from server.head import Head
 
     return Head(deployment, url, cluster).run()
@@ -62,9 +63,9 @@ def main(arguments: list[str], deployment: Path = DEPLOYMENT) -> int:
 
         return health.main(deployment, url)
     if action == "launch":
-        from server import launch
+        from server.launchers.mpi import login
 
-        return launch.main(rest)
+        return login.main(rest)
     if action == "ranks":
         from server import ranks
 

@@ -12,7 +12,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from server import launch, nccl, worker
+from server import nccl
+from server.launchers.mpi import login, sshd
 
 from tests.unit.pair_container import Listener, PairContainer
 
@@ -62,16 +63,16 @@ def test_the_worker_has_its_rank_write_into_a_directory_without_earlier_files(
     state = tmp_path / "state"
     state.mkdir()
     (state / "nccl.spark-2.7").touch()
-    monkeypatch.setattr(worker, "RUN", tmp_path)
+    monkeypatch.setattr(sshd, "RUN", tmp_path)
     for name in WRITES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NCCL_IB_HCA", "rocep1s0f1")
-    worker.save_environment(tmp_path)
-    monkeypatch.setattr(launch, "end_ranks", lambda _worker: set())
-    monkeypatch.setattr(launch.os, "kill", lambda *_arguments: None)
-    monkeypatch.setattr(launch.os, "execvpe", lambda _file, _arguments, environment: given.append(environment))
+    sshd.save_environment(tmp_path)
+    monkeypatch.setattr(login, "end_ranks", lambda _worker: set())
+    monkeypatch.setattr(login.os, "kill", lambda *_arguments: None)
+    monkeypatch.setattr(login.os, "execvpe", lambda _file, _arguments, environment: given.append(environment))
     monkeypatch.setenv("SSH_ORIGINAL_COMMAND", "orted -mca ess env")
-    launch.main([str(tmp_path / "worker.json")])
+    login.main([str(tmp_path / "worker.json")])
     assert [os.fspath(path) for path in state.glob("nccl.*")] == []
     assert {name: given[0][name] for name in ("NCCL_IB_HCA", *WRITES)} == {
         "NCCL_IB_HCA": "rocep1s0f1",
@@ -81,8 +82,8 @@ def test_the_worker_has_its_rank_write_into_a_directory_without_earlier_files(
 
 
 def test_the_rank_of_a_worker_has_the_users_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RUN", tmp_path)
+    monkeypatch.setattr(sshd, "RUN", tmp_path)
     monkeypatch.setenv("NCCL_DEBUG", "WARN")
-    worker.save_environment(tmp_path)
+    sshd.save_environment(tmp_path)
     environment = json.loads((tmp_path / "worker.json").read_text(encoding="utf-8"))["environment"]
     assert (environment["NCCL_DEBUG"], "NCCL_DEBUG_FILE" in environment) == ("WARN", False)

@@ -25,8 +25,9 @@ import pytest
 import yaml
 from server import cluster, health, loading, rdma
 from server import head as heads
-from server import launch as launching
-from server import worker as workers
+from server.launchers.mpi import login as launching
+from server.launchers.mpi import sshd as workers
+from server.launchers.mpi.launcher import LAUNCHER
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark
@@ -150,16 +151,16 @@ def test_why_nobody_opens_is_said() -> None:
     listener = Listener(b"HTTP/1.1 400\r\n")
     listener.open()
     assert cluster.knock(WORKER, listener.port, HEAD) is None
-    assert cluster.knock(WORKER, listener.port, HEAD, greeting=True) == (
-        f"what listens at {WORKER} port {listener.port} is no SSH server"
+    assert cluster.knock(WORKER, listener.port, HEAD, greeting=LAUNCHER.greeting) == (
+        f"what listens at {WORKER} port {listener.port} is not the worker's container"
     )
     listener.close()
     # A kernel that lives takes connections until its queue is full; sshd may not.
     with socket.create_server((WORKER, 0)) as silent:
         where = f"{WORKER} port {silent.getsockname()[1]}"
         assert cluster.knock(WORKER, silent.getsockname()[1], HEAD) is None
-        assert cluster.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=True) == (
-            f"no greeting from {where} within 0.2 s: its container is paused, or its SSH server hangs"
+        assert cluster.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=LAUNCHER.greeting) == (
+            f"no greeting from {where} within 0.2 s: its container is paused or hangs"
         )
 
 
@@ -276,12 +277,12 @@ def test_with_the_default_inputs_a_paused_worker_is_lost_in_the_promised_time(
         "DGX_SPARK_PEER_ADDRESSES": WORKER,
         "DGX_SPARK_PEER_LOST_S": str(defaults["speculative_serve_worker_timeout_s"]),
     }
-    peer = heads.Peer(WORKER, cluster.Cluster.from_environment(given))
+    peer = heads.Peer(WORKER, cluster.Cluster.from_environment(given), LAUNCHER)
     peer.greets = ready
     now = 0.0
     lost_at: list[float] = []
 
-    def knock(_address: str, _port: int, _source: str, timeout: float, greeting: bool = False) -> str | None:
+    def knock(_address: str, _port: int, _source: str, timeout: float, greeting: bytes = b"") -> str | None:
         nonlocal now
         # Paused from the beginning: the kernel takes connections all the same.
         now += timeout if greeting else 0

@@ -19,12 +19,15 @@ from pathlib import Path
 import pytest
 from server import comparison, ranks
 from server import rank as portrait
+from server.engines.tensorrt_llm import TENSORRT_LLM
+from server.launchers.launcher import Plan
+from server.launchers.mpi import mpirun as launcher
 
 from tests.unit.entrypoint_container import FILES
 from tests.unit.pair_container import rdma_device, rdma_node
 from tests.unit.waiting import WITHIN_S
 
-PLAN = ranks.Plan(
+PLAN = Plan(
     "192.168.100.10",
     ("192.168.100.11",),
     2233,
@@ -66,7 +69,7 @@ def said(rank: int) -> dict[str, t.Any]:
 
 
 def compare(found: t.Sequence[dict[str, t.Any]]) -> list[comparison.Difference]:
-    return comparison.compare(found, PLAN.workers, PLAN.paths)
+    return comparison.compare(found, PLAN.workers, PLAN.paths, TENSORRT_LLM.per_spark)
 
 
 def messages(change: t.Callable[[dict[str, t.Any], dict[str, t.Any]], object]) -> list[str]:
@@ -89,7 +92,7 @@ def test_one_name_twice_is_the_other_spark_not_reached() -> None:
 
 def test_one_rank_alone_and_none_are_errors() -> None:
     assert compare([said(0)])[0].message.startswith("only spark-a answered: 192.168.100.11 was not reached")
-    assert compare([])[0].message == "mpirun ended well, but no rank said a word"
+    assert compare([])[0].message == "no rank has reported its facts"
 
 
 def test_two_sparks_of_one_name_are_told_apart_from_one() -> None:
@@ -104,13 +107,13 @@ def test_of_several_who_was_not_reached_and_who_differs_is_named() -> None:
     for number, one in enumerate(four):
         one.update(host=f"spark-{number}", addresses=f"192.168.100.1{number},192.168.101.1{number}")
     workers = [f"192.168.100.1{number}" for number in (1, 2, 3)]
-    assert comparison.compare(four, workers, ()) == []
+    assert comparison.compare(four, workers, (), TENSORRT_LLM.per_spark) == []
     assert comparison.compare(four[:3], workers, ())[0].message == (
         "only spark-0 and spark-1 and spark-2 answered: 192.168.100.13 was not reached; check that it is a worker's "
         "address on the fabric"
     )
     four[3]["versions"] = {**four[3]["versions"], "NCCL": "2.27.3"}
-    (found,) = comparison.compare(four, workers, ())
+    (found,) = comparison.compare(four, workers, (), TENSORRT_LLM.per_spark)
     assert found.message.startswith("NCCL is 2.28.9 on spark-0 and spark-1 and spark-2 and 2.27.3 on spark-3: ")
 
 
@@ -149,8 +152,8 @@ def test_a_value_that_has_to_be_the_same_is_named() -> None:
 
 def test_a_rank_on_one_core_is_named() -> None:
     assert messages(lambda head, worker: worker.update(cores=1)) == [
-        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; remove the binding policy from"
-        " the OMPI_ and PRTE_ variables"
+        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; remove the variable that "
+        "binds it"
     ]
     assert messages(lambda head, worker: worker.update(cores=1, cores_here=1)) == []
 
@@ -274,7 +277,7 @@ def test_what_ranks_say_survives_mpirun() -> None:
 
 
 def command(version: str) -> list[str]:
-    return list(ranks.mpirun(PLAN, version, Path("/h"), Path("/s"), "enp1s0f1np1,enP2p1s0f1np1"))
+    return list(launcher.mpirun(PLAN, version, Path("/h"), Path("/s"), "enp1s0f1np1,enP2p1s0f1np1"))
 
 
 def has(words: t.Sequence[str], *part: str) -> bool:
@@ -302,7 +305,7 @@ def test_nothing_is_left_to_what_mpirun_finds(version: str) -> None:
 
 def test_each_spark_runs_one_rank() -> None:
     many = dataclasses.replace(PLAN, workers=("192.168.100.11", "192.168.100.12", "192.168.100.13"))
-    assert has(ranks.mpirun(many, "4.1.4", Path("/h"), Path("/s"), ""), "-np", "4")
+    assert has(launcher.mpirun(many, "4.1.4", Path("/h"), Path("/s"), ""), "-np", "4")
 
 
 def test_the_launcher_is_spelled_as_its_release_has_it() -> None:
@@ -373,13 +376,13 @@ PRTE has lost communication with a remote daemon.
     ],
 )
 def test_what_mpirun_says_is_explained(output: str, meaning: str) -> None:
-    assert ranks.explain(output, 1, PLAN).startswith(meaning)
+    assert launcher.explain(output, 1, PLAN).startswith(meaning)
 
 
 def test_an_mpirun_that_hangs_is_explained() -> None:
-    text = ranks.explain("", None, PLAN)
+    text = launcher.explain("", None, PLAN)
     assert text.startswith("mpirun has not ended within 60 s; check that 192.168.100.10 and 192.168.100.11 are the")
-    assert ranks.explain("Connection refused", None, PLAN).startswith("nothing listens at ")
+    assert launcher.explain("Connection refused", None, PLAN).startswith("nothing listens at ")
 
 
 # A rank, and check as a whole.
@@ -393,7 +396,7 @@ def test_a_rank_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DGX_SPARK_FABRIC_ADDRESSES", "127.0.0.1,192.0.2.1")
     (tmp_path / "model-00001.safetensors").write_bytes(b"weights")
     (tmp_path / "README.md").write_text("the head only", encoding="utf-8")
-    rank = portrait.show([str(tmp_path), str(tmp_path / "gone")], ["PASSED"])
+    rank = portrait.show(1, [str(tmp_path), str(tmp_path / "gone")], ["PASSED"], {"vLLM": "0.32.0"})
     assert rank["rank"] == 1
     assert rank["gone"] == ["192.0.2.1"]
     assert rank["environment"]["NCCL_IB_HCA"] == "rocep1s0f1"
@@ -462,7 +465,8 @@ from server import cluster
 directory = pathlib.Path(sys.argv.pop(1))
 cluster.RUN, cluster.KEYS = directory / "run", directory / "cluster"
 from server import ranks
-ranks.MPIRUN_TIMEOUT_S = float(sys.argv.pop(1))
+from server.launchers.mpi import mpirun
+mpirun.MPIRUN_TIMEOUT_S = float(sys.argv.pop(1))
 ranks.STATE = directory / "state"
 sys.exit(ranks.main(sys.argv[1:]))
 """

@@ -5,9 +5,9 @@
 """Several Sparks that serve as one: who is who, and how they find each other.
 
 Environment: DGX_SPARK_RANK              0 the head, then its workers
-             DGX_SPARK_FABRIC_ADDRESSES  this Spark's addresses on the fabric, one a rail; the first is used for ssh
+             DGX_SPARK_FABRIC_ADDRESSES  this Spark's addresses on the fabric, one a rail; the head connects to the first
              DGX_SPARK_PEER_ADDRESSES    those of all others: on the first rail in the order of ranks, then on the next
-             DGX_SPARK_SSH_PORT          where a worker's sshd listens (2233)
+             DGX_SPARK_SSH_PORT          where a worker's container listens for the head (2233)
              DGX_SPARK_PEER_LOST_S       seconds without a worker after which it is lost
 """
 
@@ -94,10 +94,10 @@ def is_free(address: str, port: int) -> bool:
     return True
 
 
-def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S, greeting: bool = False) -> str | None:
-    """Return why a connection fails, else None; with `greeting` an SSH server must send its banner.
+def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S, greeting: bytes = b"") -> str | None:
+    """Return why a connection fails, else None; what listens must begin with `greeting`.
 
-    An accepted connection only shows that the other kernel runs and sshd was started; its container may be paused. A
+    An accepted connection only shows that the other kernel runs and the port was opened; its container may be paused. A
     Spark that loads weights can answer nothing more.
     """
     where = f"{address} port {port}"
@@ -105,14 +105,14 @@ def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S,
     try:
         with socket.create_connection((address, port), timeout, (source, 0)) as connection:
             connected = True
-            if not greeting or connection.recv(4) == b"SSH-":
+            if connection.recv(len(greeting), socket.MSG_WAITALL) == greeting:
                 return None
-            return f"what listens at {where} is no SSH server"
+            return f"what listens at {where} is not the worker's container"
     except ConnectionRefusedError:
         return f"nothing listens at {where}: its container does not run or is still starting"
     except TimeoutError:
         if connected:
-            return f"no greeting from {where} within {timeout:g} s: its container is paused, or its SSH server hangs"
+            return f"no greeting from {where} within {timeout:g} s: its container is paused or hangs"
         return f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall blocks it"
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:

@@ -13,7 +13,7 @@ from server import rdma
 # The connections of ranks in ranks.json.
 TRANSPORT = "transport"
 # The names of this Spark's ends of the cables.
-PER_RAIL = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_NET_DEVICES")
+PER_RAIL = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
 # Without these NCCL takes the network it finds first.
 NEEDED = ("NCCL_SOCKET_IFNAME",)
 
@@ -27,17 +27,23 @@ class Difference(t.NamedTuple):
     severity: str = "error"
 
 
-def compare(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str], paths: t.Sequence[str]) -> list[Difference]:
+def compare(
+    ranks: t.Sequence[dict[str, t.Any]],
+    workers: t.Sequence[str],
+    paths: t.Sequence[str],
+    per_spark: t.Collection[str] = (),
+) -> list[Difference]:
     """Return the differences between the ranks, errors first. No data to compare is an error as well.
 
-    `workers` are the addresses at which the head reaches the others, `paths` what all have to have.
+    `workers` are the addresses at which the head reaches the others, `paths` what all have to have, and `per_spark`
+    further variables whose values differ.
     """
     lacking = unreached(ranks, workers)
     if lacking:
         return lacking
     result = [
         *addresses(ranks),
-        *environments(ranks),
+        *environments(ranks, {*PER_RAIL, *per_spark}),
         *affinities(ranks),
         *interfaces(ranks),
         *transports(ranks),
@@ -52,7 +58,7 @@ def unreached(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str]) -> 
     """Check that each rank runs on its own Spark, and that each Spark has its own name."""
     names = [rank["host"] for rank in ranks]
     if not ranks:
-        return [Difference("host", names, "mpirun ended well, but no rank said a word")]
+        return [Difference("host", names, "no rank has reported its facts")]
     sparks = {(rank["host"], rank["addresses"]) for rank in ranks}
     if len(sparks) <= len(workers):
         there = " and ".join(dict.fromkeys(names))
@@ -89,7 +95,7 @@ def addresses(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
             )
 
 
-def environments(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
+def environments(ranks: t.Sequence[dict[str, t.Any]], per_spark: t.Collection[str]) -> t.Iterator[Difference]:
     settings = [rank["environment"] for rank in ranks]
     for name in sorted({*NEEDED, *(name for setting in settings for name in setting)}):
         values = [setting.get(name) for setting in settings]
@@ -100,7 +106,7 @@ def environments(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
         elif lacking:
             text = f"{' and '.join(lacking)} does not have {name}, which others have"
             yield Difference(name, values, f"{text}; run the playbook again")
-        elif len(set(values)) > 1 and name not in PER_RAIL:
+        elif len(set(values)) > 1 and name not in per_spark:
             text = f"{name} is {by_value(ranks, [repr(value) for value in values])}"
             yield Difference(name, values, f"{text}; it has to be the same on all")
 
@@ -110,7 +116,7 @@ def affinities(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
     for rank in ranks:
         if rank["cores"] == 1 and rank["cores_here"] > 1:
             text = f"{called(rank)} is bound to one of {rank['cores_here']} cores, which starves NCCL's threads"
-            yield Difference("cores", cores, f"{text}; remove the binding policy from the OMPI_ and PRTE_ variables")
+            yield Difference("cores", cores, f"{text}; remove the variable that binds it")
 
 
 def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:

@@ -9,9 +9,7 @@ A server that waits for a lost rank never ends by itself.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -19,7 +17,9 @@ import typing as t
 from pathlib import Path
 
 from server import nccl, rdma
-from server.cluster import HEARD, LOOK_TIMEOUT_S, READY, RETRY_S, RUN, Cluster, knock, no_address
+from server.cluster import LOOK_TIMEOUT_S, RETRY_S, Cluster, knock, no_address
+from server.launchers.launcher import Launcher
+from server.launchers.registry import launcher_of
 from server.processes import descendants
 from server.state import read_or
 from server.supervisor import Supervisor
@@ -37,16 +37,17 @@ AWAY_LATELY_S = 60.0
 class Peer(threading.Thread):
     """The head's watch on a worker. A short loss does not count: the server may continue to generate meanwhile."""
 
-    def __init__(self, address: str, cluster: Cluster) -> None:
+    def __init__(self, address: str, cluster: Cluster, launcher: Launcher) -> None:
         super().__init__(name=f"peer {address}", daemon=True)
         self.address = address
         self.cluster = cluster
+        self.launcher = launcher
         self.every = min(LOOK_EVERY_S, cluster.lost_s / 6)
         self.reason: str | None = None
         self.lost_for = 0.0
         self.changed_at = time.time()
         self.away_at: float | None = None
-        # Once the server is ready, weights no longer keep the worker's sshd from a greeting.
+        # Once the server is ready, weights no longer keep the worker from a greeting.
         self.greets = False
         # The server is ready, and the worker is not informed yet.
         self.has_news = False
@@ -56,7 +57,8 @@ class Peer(threading.Thread):
         before = time.monotonic()
         while not self.unwanted.wait(self.every):
             timeout = min(LOOK_TIMEOUT_S, self.every)
-            reason = knock(self.address, self.cluster.port, self.cluster.own, timeout, greeting=self.greets)
+            greeting = self.launcher.greeting if self.greets else b""
+            reason = knock(self.address, self.cluster.port, self.cluster.own, timeout, greeting)
             now = time.monotonic()
             # A container that was paused has not looked: of a long silence only the longest usual step is counted.
             step = min(now - before, 2 * self.every + 1)
@@ -69,7 +71,7 @@ class Peer(threading.Thread):
             if reason is not None:
                 self.away_at = now
             elif self.has_news:
-                self.has_news = not tell_ready(self.address)
+                self.has_news = not self.launcher.tell_ready(self.cluster, self.address)
 
     def was_away(self) -> bool:
         """Return whether the worker has not answered recently, even if it answers again."""
@@ -94,6 +96,7 @@ class Head(Supervisor):
     def __init__(self, deployment: Path, url: str, cluster: Cluster) -> None:
         super().__init__(deployment, url)
         self.cluster = cluster
+        self.launcher = launcher_of(self.engine)
         self.peers: list[Peer] = []
         self.peer_lost = False
         self.alone = False
@@ -145,7 +148,7 @@ class Head(Supervisor):
         nccl.remove_files(self.state.directory)
         self.peer_lost = False
         self.front_seen_at = None
-        self.peers = [Peer(address, self.cluster) for address in self.cluster.peers]
+        self.peers = [Peer(address, self.cluster, self.launcher) for address in self.cluster.peers]
         self.state.values["peers"] = [peer.describe() for peer in self.peers]
         for peer in self.peers:
             peer.start()
@@ -169,8 +172,8 @@ class Head(Supervisor):
         """By a worker's address, why the server cannot start yet; what the head itself lacks, it lacks for all."""
         gone = self.cluster.gone()
         own = no_address(gone) if gone is not None else self.verbs.problem()
-        port, source = self.cluster.port, self.cluster.own
-        result = {address: own or knock(address, port, source, greeting=True) for address in self.cluster.peers}
+        port, source, greeting = self.cluster.port, self.cluster.own, self.launcher.greeting
+        result = {address: own or knock(address, port, source, greeting=greeting) for address in self.cluster.peers}
         return {address: reason for address, reason in result.items() if reason is not None}
 
     def is_ready(self) -> None:
@@ -223,16 +226,6 @@ class Head(Supervisor):
     def at_fault(self) -> bool:
         """Return whether the server is to blame; one that ends because a worker is gone is not."""
         return not self.alone
-
-
-def tell_ready(address: str) -> bool:
-    """Tell a worker through mpirun's SSH server that its rank is ready; return whether it confirms that."""
-    command = ["ssh", "-F", str(RUN / "ssh_config"), address, READY]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LOOK_EVERY_S, check=False)
-        # Its exit code may be lost to who collects what has ended.
-        return told.stdout.strip() == HEARD.encode()
-    return False
 
 
 def runs(pid: int, program: str) -> bool:

@@ -12,6 +12,8 @@ import typing as t
 from pathlib import Path
 
 from server.cluster import Cluster, knock
+from server.engines.registry import engine_of
+from server.launchers.registry import launcher_of
 from server.watchdog import answers
 
 
@@ -52,10 +54,10 @@ def of_server(state: t.Mapping[str, t.Any], url: str) -> tuple[str, bool]:
 
 
 def of_worker(state: t.Mapping[str, t.Any], cluster: Cluster) -> tuple[str, bool]:
-    """Well with sshd up on the fabric, with a rank or without."""
+    """Well with its port open on the fabric, with a rank or without."""
     name, reason = state["state"], state.get("reason")
     text = f"{name}: {reason}" if reason else name
     if name not in ("ready", "rank_runs"):
         return text, False
-    problem = knock(cluster.own, cluster.port, cluster.own, greeting=True)
+    problem = knock(cluster.own, cluster.port, cluster.own, greeting=launcher_of(engine_of(os.environ)).greeting)
     return (f"{text}, but {problem}", False) if problem else (text, True)

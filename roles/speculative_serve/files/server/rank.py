@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import hashlib
-import importlib.metadata
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -23,30 +20,31 @@ from pathlib import Path
 
 from server import rdma
 from server.cluster import is_here
+from server.libraries import distribution, nccl_version
 
 # gpt-oss needs it; it is compared when the head has it.
 TIKTOKEN_ENCODINGS = Path("/deployment/tiktoken_encodings")
 MARK = "DGX-SPARK-RANK "
-# Compared between the ranks, with the variables that serve.sh passes on.
-PREFIXES = ("NCCL_", "UCX_", "TRITON_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_osc", "OMPI_MCA_mtl")
-NAMES = ("CPATH", "HF_HUB_OFFLINE")
+# Variables that are compared between the ranks, with those of the engine and those that serve.sh passes on.
+PREFIXES = ("NCCL_", "TRITON_")
 WEIGHTS = (".safetensors", ".bin", ".json")
 # So much of a large file's beginning and end is read.
 END_BYTES = 2**20
 
 
-def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]:
+def show(
+    number: int, paths: t.Sequence[str], variables: t.Sequence[str], versions: t.Mapping[str, str | None]
+) -> dict[str, t.Any]:
+    """Return the facts of this rank, with the variables whose names begin so, and the versions of its engine."""
     environment = os.environ
-    wanted = (*NAMES, *variables)
+    wanted = (*PREFIXES, *variables)
     addresses = environment.get("DGX_SPARK_FABRIC_ADDRESSES", "")
     return {
-        "rank": int(environment.get("OMPI_COMM_WORLD_RANK", "0")),
+        "rank": number,
         "host": socket.gethostname(),
         "addresses": addresses,
         "gone": [part for part in addresses.replace(",", " ").split() if not is_here(part)],
-        "environment": {
-            name: value for name, value in sorted(environment.items()) if name.startswith(PREFIXES) or name in wanted
-        },
+        "environment": {name: value for name, value in sorted(environment.items()) if name.startswith(wanted)},
         "cores": len(os.sched_getaffinity(0)),
         "cores_here": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
@@ -54,46 +52,19 @@ def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]
         "rdma": sorted(entry.name for entry in Path("/sys/class/infiniband").glob("*")),
         "rdma_nodes": sorted(entry.name for entry in Path("/dev/infiniband").glob("uverbs*")),
         "verbs": rdma.look(environment),
-        "versions": versions(),
+        "versions": {**versions, **library_versions()},
         "gpu": gpu(),
         "paths": {path: describe_path(Path(path)) for path in paths},
     }
 
 
-def versions() -> dict[str, str | None]:
+def library_versions() -> dict[str, str | None]:
     return {
-        "TensorRT-LLM": distribution("tensorrt_llm") or distribution("tensorrt-llm"),
         "PyTorch": distribution("torch"),
         "NCCL": nccl_version(),
         "CUDA": os.environ.get("CUDA_VERSION"),
-        "Open MPI": mpirun_version(),
         "Python": sys.version.split()[0],
     }
-
-
-def distribution(name: str) -> str | None:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(name)
-    return None
-
-
-def nccl_version() -> str | None:
-    """Return the version of the library that would be loaded, which may differ from that of the package."""
-    number = ctypes.c_int()
-    try:
-        if ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number)) != 0:
-            return None
-    except (OSError, AttributeError):
-        return next(filter(None, map(distribution, ("nvidia-nccl-cu13", "nvidia-nccl-cu12"))), None)
-    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
-
-
-def mpirun_version() -> str | None:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        result = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=20, check=False)
-        match = re.search(r"Open ?MPI\)?\s+v?(\d+\.\d+\S*)", result.stdout)
-        return match[1] if match else None
-    return None
 
 
 def gpu() -> str | None:

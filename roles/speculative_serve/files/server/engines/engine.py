@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
+# The ways to start the ranks of several Sparks (server/launchers): Open MPI, or a process on each Spark.
+MPI, OWN_PROCESS = "mpi", "own_process"
+
 
 class CacheLines(t.Protocol):
     """Read the lines of a loading server about its KV cache."""
@@ -24,6 +27,13 @@ class Engine(t.NamedTuple):
     """An engine's program. Its functions are pure."""
 
     name: str
+    # How it starts on several Sparks.
+    launcher: str
+    # Variables of a rank that are compared, or how their names begin, and those that differ by Spark; the versions of
+    # its libraries.
+    variables: tuple[str, ...]
+    per_spark: tuple[str, ...]
+    versions: t.Callable[[], dict[str, str | None]]
     # The process that has the API.
     front: str
     # The route of its figures, the beginning of their names, and the figure for the requests that it serves.

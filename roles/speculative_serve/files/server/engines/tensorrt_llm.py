@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from server.engines.engine import Engine
+from server.engines.engine import MPI, Engine
+from server.libraries import distribution
 
 # The log lines of the KV cache: a small one for an estimate first, and the end of the estimate; then the real ones, of
 # which target and draft model may have one each. The smallest of these counts.
@@ -48,8 +49,16 @@ def cache_planned(options: str) -> int | None:
     return int(planned[1]) if planned else None
 
 
+def versions() -> dict[str, str | None]:
+    return {"TensorRT-LLM": distribution("tensorrt_llm") or distribution("tensorrt-llm")}
+
+
 TENSORRT_LLM = Engine(
     name="tensorrt_llm",
+    launcher=MPI,
+    variables=("UCX_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_osc", "OMPI_MCA_mtl", "CPATH"),
+    per_spark=("UCX_NET_DEVICES",),
+    versions=versions,
     front="trtllm-serve",
     metrics="/prometheus/metrics",
     figures="trtllm_",

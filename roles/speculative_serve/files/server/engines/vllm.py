@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from server.engines.engine import Engine
+from server.engines.engine import OWN_PROCESS, Engine
+from server.libraries import distribution
 
 KV_CACHE = re.compile(rb"KV cache size: ([0-9,]+) tokens")
 # In the engine options, as the playbook writes them: tokens of a conversation, and conversations at once.
@@ -33,8 +34,16 @@ def cache_planned(options: str) -> int | None:
     return int(each[1]) * int(many[1]) if each and many else None
 
 
+def versions() -> dict[str, str | None]:
+    return {"vLLM": distribution("vllm")}
+
+
 VLLM = Engine(
     name="vllm",
+    launcher=OWN_PROCESS,
+    variables=("VLLM_HOST_IP", "GLOO_", "TP_SOCKET_IFNAME"),
+    per_spark=("VLLM_HOST_IP", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"),
+    versions=versions,
     front="vllm",
     metrics="/metrics",
     figures="vllm:",
