@@ -31,7 +31,7 @@ cluster, rdma = (importlib.import_module(f"server.{name}") for name in ("cluster
 cluster.KEYS, cluster.RUN = directory / "cluster", directory / "run"
 rdma.CLASS, rdma.NODES = directory / "verbs", directory / "nodes"
 for name, value in json.loads(sys.argv[3]).items():
-    module, _, constant = name.partition(".")
+    module, _, constant = name.rpartition(".")
     setattr(importlib.import_module(f"server.{module}"), constant, value)
 import entrypoint
 sys.exit(entrypoint.main(json.loads(sys.argv[4]), directory))

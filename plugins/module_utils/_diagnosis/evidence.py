@@ -333,7 +333,7 @@ class EvidenceGatherer(Gatherer):
     def _files(self) -> str | None:
         if self.facts.directory is None or self.facts.mounted is None:
             return "there is no deployment"
-        # A worker has no serve.sh: only the head starts the server.
+        # A worker need not have serve.sh, and what it serves is the head's to say.
         for name in ("options.yml",) if self.facts.rank else ("options.yml", "serve.sh"):
             self.facts.files[name] = (self.facts.mounted / name).read_text(encoding="utf-8", errors="replace")
         # State of a server that the watchdog or the supervisor has ended.

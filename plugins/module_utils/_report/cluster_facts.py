@@ -73,7 +73,7 @@ Facts = t.Mapping[str, t.Any]
 
 
 def cluster_image(base: str) -> str:
-    """Return the local name of the image that is made from another one for two Sparks."""
+    """Return the local name of the image that several Sparks share, by the image of the recipe."""
     name, _at, digest = base.partition("@")
     _repository, _colon, tag = name.rpartition("/")[2].partition(":")
     return f"{REPOSITORY}:{tag or (digest.replace(':', '-')[:19] if digest else 'latest')}"
@@ -102,9 +102,9 @@ def image_facts(inspected: Facts | None) -> dict[str, t.Any] | None:
 
 
 def is_made(images: Facts) -> bool:
-    """Return whether the cluster image exists and is derived from the present base image."""
+    """Return whether the cluster image exists and is the present base image, or is made from it."""
     base, made = images["base"], images["cluster"]
-    return bool(base and made and made["base"] == base["fingerprint"])
+    return bool(base and made and base["fingerprint"] in (made["base"], made["fingerprint"]))
 
 
 ARMOUR = re.compile(r"-----BEGIN OPENSSH PRIVATE KEY-----\s(.+)\s-----END OPENSSH PRIVATE KEY-----\s*", re.DOTALL)

@@ -128,6 +128,15 @@ class Planned:
 
 
 @dataclasses.dataclass(frozen=True)
+class Ends:
+    """A Spark's ends of the fabric: interfaces, their addresses and their networks, a rail each."""
+
+    interfaces: t.Sequence[str]
+    addresses: t.Sequence[str]
+    subnets: t.Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Engine:
     """A program that serves a model. Its functions are pure; `speculation` is its option for that."""
 
@@ -151,8 +160,11 @@ class Engine:
     section: t.Callable[[Mapping], Section]
     limits: t.Callable[[Mapping], Limits]
     fill: t.Callable[[Mapping, Planned], Options]
-    # The environment of a rank on several Sparks, from its network interfaces and their subnets.
-    fabric: t.Callable[[str, t.Sequence[str]], dict[str, str]]
+    # The role that makes the image for several Sparks, and whether the ranks are started through SSH.
+    container_role: str
+    ranks_by_ssh: bool
+    # The environment of a rank on several Sparks.
+    fabric: t.Callable[[Ends], dict[str, str]]
     # Known issues of the NCCL of these ranks.
     issues_of_ranks: t.Callable[[t.Sequence[Mapping]], list[str]]
 

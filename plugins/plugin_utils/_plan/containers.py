@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
@@ -122,14 +123,18 @@ def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
     return nodes
 
 
-def rail_list(rails: t.Sequence[Rail], key: str) -> str:
-    """Return a value of all rails, as lists are written in an environment."""
-    return ",".join(str(rail[key]) for rail in rails if rail.get(key))
+def rail_list(rails: t.Sequence[Rail], key: str) -> list[str]:
+    """Return a value of all rails that have it."""
+    return [str(rail[key]) for rail in rails if rail.get(key)]
 
 
-def subnets(rails: t.Sequence[Rail]) -> list[str]:
-    """Return the networks of the rails, each once."""
-    return list(dict.fromkeys(str(rail["subnet"]) for rail in rails))
+def ends_of(rails: t.Sequence[Rail]) -> Ends:
+    """Return the ends of a Spark's rails, each network once."""
+    return Ends(
+        interfaces=rail_list(rails, "interface"),
+        addresses=rail_list(rails, "address"),
+        subnets=list(dict.fromkeys(str(rail["subnet"]) for rail in rails)),
+    )
 
 
 def model_path(node: Node, use: str, model: str) -> str:
@@ -152,16 +157,16 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     node = nodes[rank]
     if not node.rails:
         return {}
-    interfaces = rail_list(node.rails, "interface")
+    ends = ends_of(node.rails)
     return {
         "DGX_SPARK_RANK": str(rank),
-        "DGX_SPARK_FABRIC_ADDRESSES": rail_list(node.rails, "address"),
+        "DGX_SPARK_FABRIC_ADDRESSES": ",".join(ends.addresses),
         "DGX_SPARK_PEER_ADDRESSES": peer_addresses(nodes, rank),
         "DGX_SPARK_SSH_PORT": str(node.ssh_port),
         "DGX_SPARK_PEER_LOST_S": str(node.worker_timeout_s),
-        "NCCL_SOCKET_IFNAME": interfaces,
-        "NCCL_IB_HCA": rail_list(node.rails, "rdma"),
-        **ENGINES[node.engine].fabric(interfaces, subnets(node.rails)),
+        "NCCL_SOCKET_IFNAME": ",".join(ends.interfaces),
+        "NCCL_IB_HCA": ",".join(rail_list(node.rails, "rdma")),
+        **ENGINES[node.engine].fabric(ends),
         **{name: str(value) for name, value in node.environment.items()},
     }
 
@@ -195,7 +200,7 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
         *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
-        *([_mount(node.cluster_directory, "/cluster")] if node.rails else []),
+        *([_mount(node.cluster_directory, "/cluster")] if node.rails and ENGINES[node.engine].ranks_by_ssh else []),
     ]
 
 
@@ -317,7 +322,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
         "head": head,
         "workers": workers,
         "port": str(node.ssh_port),
-        "subnets": subnets(node.rails),
+        "subnets": list(ends_of(node.rails).subnets),
     }
 
 

@@ -20,8 +20,7 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
     on how Docker stores images. If the head's is not built from its present base, no Spark has it.
     """
     head, *others = looks
-    sent, base = _image(looks[head], "cluster"), _image(looks[head], "base").get("fingerprint")
-    whole = sent.get("base", "") == base
+    sent, whole = _image(looks[head], "cluster"), looks[head].get("image_made")
     lacking = [host for host in others if not (whole and sent["fingerprint"] == _fingerprint(looks[host]))]
     content = {"reference": looks[head].get("cluster_image", "")}
     content |= {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path, PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     container_spec,
     containers,
@@ -76,14 +76,15 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
 def completed_specs(specs: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
     """Complete each node spec with what all nodes together determine.
 
-    That is its generation, its record if that is for the same, and its files but for the options. Only the head
-    starts the server.
+    That is its generation, its record if that is for the same, and its files but for the options. The script is the
+    head's alone if it starts the ranks of the workers through SSH.
     """
     nodes = containers.read([each["node"] for each in specs])
     serve = render(nodes[0].engine, containers.script(nodes, nodes[0]))
     result = []
     for rank, (node, each) in enumerate(zip(nodes, specs)):
-        files = {**each["files"], **({} if rank else {"serve.sh": serve})}
+        starts = rank == 0 or not ENGINES[node.engine].ranks_by_ssh
+        files = {**each["files"], **({"serve.sh": serve} if starts else {})}
         texts = deployment.texts(files, each["config"])
         recorded = container_spec.container(
             each["record"], texts, containers.script(nodes, node), node.models, node.host

@@ -358,6 +358,7 @@ def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {
         **recipe,
         "keep_entrypoint": engine_of(recipe).keeps_entrypoint,
+        "container_role": engine_of(recipe).container_role,
         "target": model_name(recipe["target_model"]),
         "draft": model_name(recipe["draft_model"]),
         # Without what only matters for serving.

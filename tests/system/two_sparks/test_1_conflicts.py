@@ -78,7 +78,7 @@ def test_another_image_of_the_same_name_on_the_worker_is_replaced_by_the_heads(
     assert other_image != before
     steps = [f"spark_network/{step}" for step in ("preflight", "compare", "ssh_keys")]
     wishes = {
-        "steps": ["docker_permissions/gather", *steps, "trtllm_container/ssh_image", "engine_container/copy"],
+        "steps": ["docker_permissions/gather", *steps, "trtllm_container/cluster_image", "engine_container/copy"],
         "deployment_settings": {"image": BASE},
         "engine_container_image": BASE,
     }

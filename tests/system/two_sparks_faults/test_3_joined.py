@@ -235,7 +235,7 @@ def test_an_image_goes_from_one_kind_of_store_to_the_other(pair: Pair) -> None:
     drivers = [asked(spark, "info", "--format", "{{.Driver}}") for spark in pair.sparks]
     assert drivers == ["overlayfs", "overlay2"], "containerd's, and Docker's own"
     asked(pair.head, "pull", "--quiet", IMAGE)
-    wishes = {"steps": [*KEY_STEPS, "trtllm_container/ssh_image", "engine_container/copy"], **PAIR}
+    wishes = {"steps": [*KEY_STEPS, "trtllm_container/cluster_image", "engine_container/copy"], **PAIR}
     try:
         first = playbook.succeed(ROLES, variables=wishes)
         assert {"Send the image", "Load the image"} <= set(first.changed)

@@ -120,7 +120,7 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "entries", [("preflight", "compare", "main", "ssh_keys", "trtllm_container/ssh_image"), ("main",)]
+    "entries", [("preflight", "compare", "main", "ssh_keys", "trtllm_container/cluster_image"), ("main",)]
 )
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
     names = ("rails", "copy_source")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends, Engine, Section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
     issues_of_nccl,
@@ -49,9 +49,13 @@ def section(given: t.Mapping[str, t.Any]) -> Section:
     )
 
 
-def fabric(interfaces: str, subnets: t.Sequence[str]) -> dict[str, str]:
+def fabric(ends: Ends) -> dict[str, str]:
     """Return the environment by which Open MPI and UCX use the fabric."""
-    return {"UCX_NET_DEVICES": interfaces, "OMPI_MCA_btl_tcp_if_include": ",".join(subnets), **RANKS}
+    return {
+        "UCX_NET_DEVICES": ",".join(ends.interfaces),
+        "OMPI_MCA_btl_tcp_if_include": ",".join(ends.subnets),
+        **RANKS,
+    }
 
 
 TENSORRT_LLM = Engine(
@@ -70,6 +74,8 @@ TENSORRT_LLM = Engine(
     section=section,
     limits=memory.limits,
     fill=memory.fill,
+    container_role="trtllm_container",
+    ranks_by_ssh=True,
     fabric=fabric,
     issues_of_ranks=issues_of_nccl,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends, Engine, Section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import RANGES, build, render
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import SPECULATION
@@ -35,6 +35,19 @@ def section(given: t.Mapping[str, t.Any]) -> Section:
     )
 
 
+def fabric(ends: Ends) -> dict[str, str]:
+    """Return the environment by which ranks meet on the first rail. NCCL takes all rails.
+
+    Without its own address a rank takes the one on the way to the internet (vllm/utils/network_utils.py), and gloo
+    that of the host's name.
+    """
+    return {
+        "VLLM_HOST_IP": ends.addresses[0],
+        "GLOO_SOCKET_IFNAME": ends.interfaces[0],
+        "TP_SOCKET_IFNAME": ends.interfaces[0],
+    }
+
+
 VLLM = Engine(
     name=NAME,
     words="vLLM",
@@ -50,6 +63,8 @@ VLLM = Engine(
     section=section,
     limits=memory.limits,
     fill=memory.fill,
-    fabric=lambda _interfaces, _subnets: {},
+    container_role="vllm_container",
+    ranks_by_ssh=False,
+    fabric=fabric,
     issues_of_ranks=lambda _ranks: [],
 )

@@ -26,7 +26,7 @@ from server.libraries import distribution, nccl_version
 TIKTOKEN_ENCODINGS = Path("/deployment/tiktoken_encodings")
 MARK = "DGX-SPARK-RANK "
 # Variables that are compared between the ranks, with those of the engine and those that serve.sh passes on.
-PREFIXES = ("NCCL_", "TRITON_")
+PREFIXES = ("NCCL_",)
 WEIGHTS = (".safetensors", ".bin", ".json")
 # So much of a large file's beginning and end is read.
 END_BYTES = 2**20

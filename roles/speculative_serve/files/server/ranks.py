@@ -100,7 +100,7 @@ def parse(arguments: t.Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         sub.add_argument("--head", required=True)
         sub.add_argument("--worker", action="append", required=True)
         sub.add_argument("--port", type=int, default=2233)
-        sub.add_argument("--subnet", action="append", required=True)
+        sub.add_argument("--subnet", action="append", default=[])
         sub.add_argument("--path", action="append", default=[])
         sub.add_argument("--pass", action="append", default=[], dest="passed")
         sub.add_argument("--link", nargs=2, default=[])

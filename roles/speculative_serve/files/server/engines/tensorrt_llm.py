@@ -56,7 +56,10 @@ def versions() -> dict[str, str | None]:
 TENSORRT_LLM = Engine(
     name="tensorrt_llm",
     launcher=MPI,
-    variables=("UCX_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_osc", "OMPI_MCA_mtl", "CPATH"),
+    variables=(
+        *("UCX_", "TRITON_", "CPATH"),
+        *(f"OMPI_MCA_{framework}" for framework in ("btl", "pml", "coll", "osc", "mtl")),
+    ),
     per_spark=("UCX_NET_DEVICES",),
     versions=versions,
     front="trtllm-serve",
