@@ -22,9 +22,11 @@ from pathlib import Path
 
 from server.launchers.launcher import Facts, Plan, Problem
 from server.launchers.own_process.messages import END, FACTS, OUTPUT, START, Request, connect
+from server.launchers.own_process.store import READY
 from server.processes import describe_exit
 from server.rank import from_output
 
+STORE = (sys.executable, str(Path(__file__).with_name("store.py")))
 ITSELF = (sys.executable, str(Path(__file__).resolve().parents[3] / "entrypoint.py"), "ranks")
 # Checksums of models take their time.
 ASKED_WITHIN_S = 60.0
@@ -100,6 +102,7 @@ class OwnStart:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
         options = Path(os.environ["DGX_SPARK_OPTIONS"]).read_text(encoding="utf-8")
+        store = open_store(self.plan)
         for number, address in enumerate(self.plan.workers, 1):
             connection = self.request(address, {"ask": START, "options": options})
             connection.setblocking(False)
@@ -108,6 +111,7 @@ class OwnStart:
         while own.poll() is None and not self.ended():
             self.listen(0.25)
         code = own.poll()
+        store.kill()
         # One rank takes the others with it: the first cause is the one that a worker reports.
         until = time.monotonic() + TOLD_WITHIN_S
         while code and not self.ended() and time.monotonic() < until:
@@ -131,6 +135,24 @@ class OwnStart:
             for line in rank.read():
                 sys.stdout.buffer.write(b"[rank %d] %s\n" % (rank.number, line))
             sys.stdout.flush()
+
+
+def open_store(plan: Plan) -> subprocess.Popen[str]:
+    """Return the process with the store where the ranks meet; raises Problem."""
+    store = subprocess.Popen(
+        [*STORE, plan.head, str(plan.port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert store.stdout is not None
+    said = ""
+    for line in store.stdout:
+        if line.strip() == READY:
+            return store
+        said = line.strip() or said
+    raise Problem(f"the store where the ranks meet cannot be opened on {plan.head} port {plan.port} ({said})")
 
 
 def show_command(request: Request) -> list[str]:

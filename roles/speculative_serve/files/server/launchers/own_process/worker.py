@@ -202,7 +202,7 @@ class ProcessWorker(BaseWorker):
         RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(options, request.get("options", ""))
         # The memory guard starts again with the new rank.
-        self.replaced = True
+        self.no_rank()
         self.owner = owner
         self.rank = subprocess.Popen(
             ["/bin/bash", str(self.deployment / "serve.sh")],
@@ -261,6 +261,8 @@ class ProcessWorker(BaseWorker):
         return {pid: process for pid, process in family.items() if pid not in {one.pid for one in self.answering}}
 
     def close(self) -> None:
+        if self.rank is not None and self.rank.poll() is not None:
+            self.report_end()
         if self.listener is not None:
             self.listener.close()
             self.listener = None
