@@ -201,8 +201,9 @@ class ProcessWorker(BaseWorker):
         options = RUN / "options.yml"
         RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(options, request.get("options", ""))
-        # The memory guard starts again with the new rank.
         self.no_rank()
+        self.guard.loads()
+        self.heeded = None
         self.owner = owner
         self.rank = subprocess.Popen(
             ["/bin/bash", str(self.deployment / "serve.sh")],
