@@ -632,6 +632,7 @@ ROWS: tuple[KnownProblem, ...] = (
 )
 
 STAGES: tuple[Stage, ...] = (
+    Stage("comparison", ("[ranks] comparison of the ranks:",), "comparing the ranks"),
     Stage("options", ("non-default args:", "headless multiproc executor"), "reading the options"),
     Stage("engine", ("LLM engine (v",), "starting the engine"),
     Stage("ranks", ("distributed_init_method=", "vLLM is using nccl=="), "starting the workers"),
@@ -693,7 +694,7 @@ LOG_OF_VLLM = Log(
         r"\[?[EWIF]\d{4} [\d:.]+ \d+ \S+:\d+\]",
         r"\[rank\d+\]:",
     ),
-    tag=r"\([\w.-]+ pid=\d+\) ?",
+    tag=r"(?:\[rank \d+\] |\([\w.-]+ pid=\d+\) ?)+",
     cache_planned=cache_planned,
     cache_made=cache_made,
     # Prompts are read in pieces.
