@@ -441,6 +441,17 @@ def shipped(directory: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted(directory.glob("*.yml"))}
 
 
+def usable(directory: Path) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
+    """Return a user's recipes by their paths, as -e recipe= takes them, and the errors of those that cannot be used."""
+    recipes, problems = {}, []
+    for path in shipped(directory).values():
+        try:
+            recipes[str(path)] = load(path)
+        except RecipeError as error:
+            problems.append(str(error))
+    return recipes, problems
+
+
 def listing(directory: Path) -> list[str]:
     """Return the shipped recipes as a table for people; one that cannot be used is named below it."""
     usable, others = [], []
