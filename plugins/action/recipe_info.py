@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     find,
     load,
     shipped,
+    usable,
     without_drafts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
@@ -34,6 +35,7 @@ class ActionModule(ActionBase):
             argument_spec={
                 "recipe": {"type": "str"},
                 "directory": {"type": "path"},
+                "own_directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
                 "overrides": {"type": "dict", "default": {}},
                 "inputs": {
@@ -53,7 +55,12 @@ class ActionModule(ActionBase):
         try:
             if arguments["recipe"] is None:
                 recipes = [load(path) for path in shipped(directory).values()]
-                return {"changed": False, "recipes": recipes, "table": table(recipes), "lines": lines(recipes)}
+                listing = {"changed": False, "recipes": recipes, "table": table(recipes), "lines": lines(recipes)}
+                if arguments["own_directory"] is None:
+                    return listing
+                own, problems = usable(Path(arguments["own_directory"]))
+                named = {**{recipe["name"]: recipe for recipe in recipes}, **own}
+                return {**listing, "named": named, "problems": problems}
             path = find(arguments["recipe"], directory, Path.cwd())
             recipe = load(path)
             if not arguments["speculation"]:

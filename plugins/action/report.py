@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines, section
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import recipes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.host_vars import resolved, with_hostvars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
@@ -46,6 +47,16 @@ REPORTS: dict[str, dict[str, t.Any]] = {
             "table": {"type": "bool", "default": True},
         },
     },
+    "recipes": {
+        "type": "dict",
+        "options": {
+            "named": {"type": "dict", "required": True},
+            "problems": {"type": "list", "elements": "str", "default": []},
+            "docker": {"type": "dict", "required": True},
+            "snapshot": {"type": "dict", "required": True},
+            "reserve_gib": {"type": "raw", "required": True},
+        },
+    },
     "field_report": {
         "type": "dict",
         "options": {
@@ -68,6 +79,11 @@ BESIDES: dict[str, dict[str, t.Any]] = {
     "json_path": {"type": "path"},
     "unreachable": {"type": "list", "elements": "str", "default": []},
 }
+
+
+def inventory_of(variables: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+    """Return the Sparks of the inventory."""
+    return tuple((variables.get("groups") or {}).get("sparks") or ())
 
 
 class ActionModule(ActionBase):
@@ -97,6 +113,8 @@ class ActionModule(ActionBase):
             lines, short = self._summary(host, variables, given["summary"], given["endpoint"])
         if given["preflight"] is not None:
             lines, problems, refusal = self._preflight(host, **given["preflight"])
+        if given["recipes"] is not None:
+            lines = recipes.render(host, recipes.Found(sparks=len(inventory_of(variables)), **given["recipes"]))
         if given["field_report"] is not None:
             lines = self._field(variables, **given["field_report"])
         if given["compare"] is not None:
@@ -116,8 +134,7 @@ class ActionModule(ActionBase):
         One may not have been reached.
         """
         seen = {name: status.status_of(facts) for name, facts in statuses.items() if "disk" in (facts or {})}
-        inventory = (variables.get("groups") or {}).get("sparks") or ()
-        around, reach = advice.Around(tuple(inventory), seen), access.reach_of(self, variables)
+        around, reach = advice.Around(inventory_of(variables), seen), access.reach_of(self, variables)
         return status.render(host, seen[host], around, reach) if host in seen else []
 
     @staticmethod

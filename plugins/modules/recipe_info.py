@@ -29,6 +29,11 @@ options:
     description:
       - Directory with the named recipes. The default is the collection's own C(playbooks/recipes).
     type: path
+  own_directory:
+    description:
+      - Directory with recipes of your own. A relative path starts in the working directory, and it need not exist.
+      - With it, RV(named) has these recipes, too. Used only without O(recipe).
+    type: path
   speculation:
     description:
       - Whether the recipe keeps its speculation. With V(false), its C(method) is C(none), and its draft model and its
@@ -133,6 +138,19 @@ recipes:
   returned: when O(recipe) is not given
   type: list
   elements: dict
+  sample: []
+named:
+  description:
+    - RV(recipes) by name, and the recipes of O(own_directory) by path. These are the values that O(recipe) takes.
+  returned: when O(own_directory) is given
+  type: dict
+  sample: {}
+problems:
+  description:
+    - Errors of the recipes of O(own_directory) that cannot be used.
+  returned: when O(own_directory) is given
+  type: list
+  elements: str
   sample: []
 table:
   description:

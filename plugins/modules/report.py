@@ -11,7 +11,8 @@ short_description: Print the results of a run, and write facts to a JSON file
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
-  - Prints one of O(lines), O(plans), O(statuses), O(summary), O(preflight) and O(field_report), or shows O(reveal).
+  - Prints one of O(lines), O(plans), O(statuses), O(summary), O(preflight), O(recipes) and O(field_report), or shows
+    O(reveal).
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._from_hosts
@@ -21,6 +22,7 @@ options:
   statuses: {type: dict, description: "The results of M(dgx_spark.speculative.deployment_info) by host."}
   summary: {type: dict, description: "The record to summarise at the end of a run."}
   preflight: {type: dict, description: "The facts and problems of a preflight. With a problem, the task fails."}
+  recipes: {type: dict, description: "The recipes, and the facts of a Spark on which they might be deployed."}
   field_report: {type: dict, description: "The field check to write as HTML and JSON, without tokens, addresses and
     names."}
   reveal: {type: dict, description: "Secret files on the host to show once. The task must set C(no_log=true)."}

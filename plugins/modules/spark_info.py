@@ -33,6 +33,7 @@ options:
     suboptions:
       container: {type: str, description: "The name of the serving container."}
       image: {type: str, description: "The reference or ID of an image."}
+      images: {type: list, elements: str, default: [], description: "References of images whose presence is returned."}
       port: {type: int, description: "A TCP port."}
       address: {type: str, default: 127.0.0.1, description: "The IP address of O(docker.port)."}
       published_ports: {type: list, elements: str, default: [], description: "C(ADDRESS:PORT:CONTAINER_PORT) each."}

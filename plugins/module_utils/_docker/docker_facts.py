@@ -51,6 +51,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "container": {"type": "str"},
     "image": {"type": "str"},
+    "images": {"type": "list", "elements": "str", "default": []},
     "port": {"type": "int"},
     "address": {"type": "str", "default": "127.0.0.1"},
     "published_ports": {"type": "list", "elements": "str", "default": []},
@@ -156,6 +157,8 @@ class Docker(t.TypedDict):
     # True if there is a standby container.
     standby: bool
     image: dict[str, t.Any] | None
+    # Those of the images in ARGUMENTS that are here; None without a usable Engine.
+    images: list[str] | None
     port: Port | None
     published_ports: list[Port]
     # Ports from port and published_ports that something else than the serving container uses.
@@ -200,6 +203,7 @@ class DockerInspector:
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
         self._container: str | None = params["container"]
         self._image: str | None = params["image"]
+        self._images: list[str] = params["images"]
         self._port: int | None = params["port"]
         self._address: str = params["address"]
         try:
@@ -282,7 +286,8 @@ class DockerInspector:
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
-        result: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False, "image": None, "mounted": None}
+        result: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False}
+        result.update(dict.fromkeys(("image", "images", "mounted")))
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
@@ -323,5 +328,6 @@ class DockerInspector:
             "slot": brief_slot(slot) if slot else None,
             "standby": bool(self._container and slot and self._engine.standby(self._container)),
             "image": brief_image(image) if image else None,
+            "images": [name for name in self._images if self._engine.image(name)],
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
         }

@@ -82,8 +82,12 @@ class Loader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: t.Any) -> t.Any:
         node = super().compose_mapping_node(anchor)
         self._count(node, [part for cluster in node.value for part in cluster])
-        refuse_doubles(node)
+        self.check_keys(node)
         return node
+
+    def check_keys(self, node: yaml.MappingNode) -> None:
+        """Refuse a key that is there twice."""
+        refuse_doubles(node)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Merge by yaml.org/type/merge.html: a mapping's own key has precedence, then that of the first merged one.
@@ -396,8 +400,8 @@ def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], i
         raise RecipeError(f"speculative_serve_options: {failure(engine, dataclasses.replace(built, errors=wrong))}")
 
 
-def load(path: Path) -> dict[str, t.Any]:
-    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
+def check_name(path: Path) -> None:
+    """Raise RecipeError if a file's name cannot be the name of a deployment."""
     name = path.stem
     if not NAME.match(name):
         raise RecipeError(
@@ -409,6 +413,18 @@ def load(path: Path) -> dict[str, t.Any]:
             f"The recipe's file name '{path.name}' names the deployment, and '{name}' is the name of another directory "
             "beside the deployments; give the file another name"
         )
+
+
+def complete(name: str, data: t.Any) -> dict[str, t.Any]:
+    """Return the recipe of a name and its data, with every key; raises RecipeError with a line for each error."""
+    recipe = {"name": name, **with_models(validate(data))}
+    refuse([*check_fallback(name, recipe), *check_engine(recipe)])
+    return recipe
+
+
+def load(path: Path) -> dict[str, t.Any]:
+    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
+    check_name(path)
     try:
         data = Loader(path.read_text(encoding="utf-8")).get_single_data()
     except (OSError, UnicodeDecodeError) as error:
@@ -416,16 +432,25 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        recipe = {"name": name, **with_models(validate(data))}
-        refuse([*check_fallback(name, recipe), *check_engine(recipe)])
+        return complete(path.stem, data)
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
-    return recipe
 
 
 def shipped(directory: Path) -> dict[str, Path]:
     """Return the recipes in a directory, by name."""
     return {path.stem: path for path in sorted(directory.glob("*.yml"))}
+
+
+def usable(directory: Path) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
+    """Return a user's recipes by their paths, as -e recipe= takes them, and the errors of those that cannot be used."""
+    recipes, problems = {}, []
+    for path in shipped(directory).values():
+        try:
+            recipes[str(path)] = load(path)
+        except RecipeError as error:
+            problems.append(str(error))
+    return recipes, problems
 
 
 def listing(directory: Path) -> list[str]:

@@ -45,6 +45,7 @@ def test_clean() -> None:
         "notes.txt",
         "reports/schema.json",
         "field/spark-1-2026-12-01.html",
+        "recipes/mine.yml",
     ],
 )
 def test_junk(name: str) -> None:
@@ -63,6 +64,7 @@ def test_what_a_user_leaves_in_a_clone_stays_there(tmp_path: Path) -> None:
         "benchmark/spark-1-single_eagle3-2026-10-01.json",
         "field/spark-1-2026-10-01.html",
         "inventory/hosts.yml",
+        "recipes/mine.yml",
         "inventory/group_vars/sparks/huggingface_cache.yml",
         "inventory/host_vars/spark-1.yml",
         "report.tar.gz",

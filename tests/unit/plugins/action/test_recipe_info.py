@@ -29,6 +29,22 @@ def test_the_list_of_shipped_recipes(tmp_path: Path) -> None:
     assert [line.split()[0] for line in answer["lines"] if not line.startswith(" ")] == names
 
 
+def test_recipes_of_the_user_are_listed_with_the_shipped_ones(tmp_path: Path) -> None:
+    text = (REPOSITORY / "playbooks/recipes/single_first_light.yml").read_text(encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/mine.yml").write_text(text, encoding="utf-8")
+    (tmp_path / "own/wrong.yml").write_text("title: Wrong\n", encoding="utf-8")
+    answer = result(tmp_path, {"own_directory": str(tmp_path / "own")})
+    named = {recipe["name"]: recipe for recipe in answer["recipes"]}
+    path = str(tmp_path / "own/mine.yml")
+    assert {name for name, recipe in answer["named"].items() if recipe != named.get(name)} == {path}
+    assert answer["named"][path]["name"] == "mine"
+    (problem,) = answer["problems"]
+    assert "target_model is missing" in problem
+    assert result(tmp_path, {"own_directory": str(tmp_path / "absent")})["named"] == named
+    assert "named" not in result(tmp_path, {})
+
+
 def test_a_recipe_without_its_drafts(tmp_path: Path) -> None:
     arguments = {"recipe": "single_eagle3", "speculation": "{{ speculation | default(true) }}"}
     recipe = result(tmp_path, arguments)["recipe"]

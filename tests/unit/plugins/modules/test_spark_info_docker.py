@@ -423,3 +423,14 @@ def test_what_the_collections_containers_have_mounted(engine: DockerServer, look
     ]
     assert look(mounts=True)["mounted"] == ["/a", "/b"]
     assert look()["mounted"] is None
+
+
+def test_which_of_some_images_are_here(engine: DockerServer, look: Look) -> None:
+    engine.pages["/images/vllm/vllm-openai:v0.28.0@sha256:1/json"] = {"Id": "sha256:1"}
+    here = "vllm/vllm-openai:v0.28.0@sha256:1"
+    assert look(images=[here, "absent:1"])["images"] == [here]
+    assert look()["images"] == []
+
+
+def test_without_an_engine_no_image_is_known(look: Look) -> None:
+    assert look(images=["absent:1"])["images"] is None

@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Read the command of a recipe as options. Nothing is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+
+Values = t.Mapping[str, t.Any]
+ESCAPED = re.compile(r"\{\{|\}\}|\{(\w*)\}|[{}]")
+NAMED = re.compile(r"\{([A-Za-z_]\w*)\}")
+# Values may name each other. More rounds than this are a circle.
+MOST_ROUNDS = 10
+# A line continues after a backslash, also with a comment behind it. A line with nothing but a comment does not count.
+TOKEN = re.compile(
+    r"""
+    (?P<line>^[ \t]*\#[^\n]*(?:\n|\Z))
+    | (?P<gap>[ \t\r]+ | \\[ \t\r]*(?:\#[^\n]*)?(?:\n|\Z))
+    | (?P<comment>(?<!\S)\#[^\n]*)
+    | (?P<end>\n)
+    | '(?P<single>[^']*)'
+    | "(?P<double>(?:[^"\\$`]|\\.)*)"
+    | \\(?P<escaped>.)
+    | (?P<plain>[^\s\\'"$`;|&<>()]+)
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+BETWEEN = ("line", "gap", "comment", "end")
+WHOLE, FRACTION = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+\.\d+(?:[eE]-?\d+)?")
+SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
+SIZED = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")
+POWERS = "kmg"
+
+
+@dataclasses.dataclass
+class Command:
+    """The model that a command serves, its options, and those of them that were there twice."""
+
+    model: str = ""
+    options: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    doubles: list[str] = dataclasses.field(default_factory=list)
+
+
+def text_of(value: t.Any) -> str:
+    """Return a value as it stands in a command."""
+    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+
+
+def expand_escaped(template: str, values: Values) -> str:
+    """Fill in a template whose doubled braces stand for single ones."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        if match[1] is None:
+            raise RecipeImportError(f"The command has a single {match[0]}; braces of JSON must be doubled in it.")
+        return known(match[1], values)
+
+    return ESCAPED.sub(value, template)
+
+
+def expand_named(template: str, values: Values) -> str:
+    """Fill in a template whose other braces stay as they are, also names in the values."""
+    for _round in range(MOST_ROUNDS):
+        if not NAMED.search(template):
+            return template
+        template = NAMED.sub(lambda match: known(match[1], values), template)
+    raise RecipeImportError("The values of defaults name each other in a circle.")
+
+
+def known(name: str, values: Values) -> str:
+    if values.get(name) is None:
+        raise RecipeImportError(f"The command has {{{name}}}, but defaults has no value for it.")
+    return text_of(values[name])
+
+
+def words(command: str) -> list[str]:
+    """Return the words of one command; raises RecipeImportError for anything that only a shell can do."""
+    found: list[str] = []
+    position, in_word, ended = 0, False, False
+    while position < len(command):
+        match = TOKEN.match(command, position)
+        if match is None:
+            raise RecipeImportError(
+                f"The command has a quote without its end, or needs a shell, at {command[position : position + 40]!r}. "
+                "Only one plain command can be imported."
+            )
+        position = match.end()
+        if match.lastgroup in BETWEEN:
+            in_word = False
+            ended = ended or (match.lastgroup == "end" and bool(found))
+            continue
+        if ended:
+            raise RecipeImportError(f"A second command begins with {match[0]!r}. Only one command can be imported.")
+        part = match[match.lastgroup or 0]
+        part = re.sub(r'\\(["\\])', r"\1", part).replace("\\\n", "") if match.lastgroup == "double" else part
+        found[len(found) - in_word :] = [found[-1] + part if in_word else part]
+        in_word = True
+    return found
+
+
+def value_of(name: str, text: str) -> t.Any:
+    """Return a word as a value: JSON, a number, a size such as 32k, or text."""
+    if text.startswith("{{"):
+        # Some files of format 2 double the braces, too. No JSON begins like this.
+        text = text.replace("{{", "{").replace("}}", "}")
+    if text.startswith(("{", "[")):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise RecipeImportError(f"The value of --{name} begins like JSON, but is none: {text[:60]!r}.") from None
+    size = SIZE.fullmatch(text) if name in SIZED else None
+    if size:
+        # A capital letter is a power of 1024.
+        base = 1024 if size[2].isupper() else 1000
+        return int(float(size[1]) * base ** (POWERS.index(size[2].lower()) + 1))
+    if WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if FRACTION.fullmatch(text) else text
+
+
+def name_of(flag: str) -> tuple[str, list[str]]:
+    """Return the name of an option with dashes, and the keys below it of a dotted one, with underscores."""
+    name, *keys = flag.lstrip("-").split(".")
+    return FORMATS.aliases.get(name, name.replace("_", "-")), [key.replace("-", "_") for key in keys]
+
+
+def value_below(text: str) -> t.Any:
+    """Return a word as the value of a dotted option, which is JSON if it can be."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def add(command: Command, flag: str, texts: t.Sequence[str]) -> None:
+    """Add a flag with its words. Of an option that is there twice the last one counts."""
+    name, keys = name_of(flag)
+    value: t.Any = [value_below(text) if keys else value_of(name, text) for text in texts] or True
+    value = value[0] if len(texts) == 1 else value
+    if not texts and name.startswith("no-"):
+        name, value = name[3:], False
+    place, key = command.options, name
+    for below in keys:
+        place[key] = place[key] if isinstance(place.get(key), dict) else {}
+        place, key = place[key], below
+    command.doubles += [".".join([name, *keys])] * (key in place)
+    place[key] = value
+
+
+def parse(text: str) -> Command:
+    """Return a command of a recipe; raises RecipeImportError."""
+    program, given = list(FORMATS.program), words(text)
+    if given[: len(program)] != program:
+        begins = " ".join(given[: len(program)])
+        raise RecipeImportError(f"The command begins with '{begins}', but must begin with '{' '.join(program)}'.")
+    given = given[len(program) :]
+    command = Command()
+    if given and not given[0].startswith("-"):
+        command.model = given.pop(0)
+    while given:
+        flag, equals, value = given.pop(0).partition("=")
+        if level := re.fullmatch(r"-O(\d)", flag):
+            flag, equals, value = "-O", "=", level[1]
+        if not re.fullmatch(r"--?[A-Za-z][\w.-]*", flag):
+            raise RecipeImportError(f"The command has the word {flag!r} where an option must stand.")
+        if not flag.startswith("--") and flag[1:].split(".")[0] not in FORMATS.aliases:
+            raise RecipeImportError(f"The command has the short option {flag}, which is not known. Write it in full.")
+        texts = [value] if equals else []
+        # A number below 0 is a value.
+        while not equals and given and (not given[0].startswith("-") or WHOLE.fullmatch(given[0])):
+            texts.append(given.pop(0))
+        add(command, flag, texts)
+    return command

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Write an imported recipe: its file, and what the user reads about it."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Imported
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
+
+# The widest label of a table.
+WIDEST = 36
+
+
+def file_text(source: Source, imported: Imported) -> str:
+    """Return the file of a recipe. The same source and choices always give the same text."""
+    heading = [
+        f"Made by import_recipe.yml from {source.name}, a recipe of {FORMATS.formats[source.format]}.",
+        f"SHA-256 of that file: {source.digest}",
+        *(f"Left out: {name}: {reason}." for name, reason in imported.dropped),
+    ]
+    body = yaml.safe_dump(imported.recipe, sort_keys=False, allow_unicode=True, width=4096)
+    # A comment ends with its line.
+    return "---\n" + "".join(f"# {' '.join(line.split())}\n" for line in heading) + body
+
+
+def shown(value: t.Any) -> str:
+    """Return a value on one line: a mapping as names with values."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(part)}" for name, part in value.items())
+    return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
+
+
+def rows(pairs: t.Sequence[tuple[str, str]]) -> list[str]:
+    """Return a table of two columns; a label too wide for it has its text behind a colon."""
+    wide = max([len(name) for name, _text in pairs if len(name) <= WIDEST], default=0)
+    return [f"    {name:<{wide}}  {text}" if len(name) <= wide else f"    {name}: {text}" for name, text in pairs]
+
+
+def lines(source: Source, imported: Imported, path: str, did: str) -> list[str]:
+    """Return what was taken, left out and noted, and the next command."""
+    recipe = imported.recipe
+    title = f"{source.name}, a recipe of {FORMATS.formats[source.format]}, becomes one of this collection"
+    taken = [(key, shown(value)) for key, value in recipe.items() if key not in ("source", "note")]
+    return [
+        title,
+        "",
+        "  Taken:",
+        *rows(taken),
+        *(["", "  Left out:", *rows(imported.dropped)] if imported.dropped else []),
+        *section("Notes", imported.notes),
+        "",
+        f"  {did}: {path}",
+        f"  Next: ansible-playbook playbooks/preflight.yml -e recipe={path}",
+    ]

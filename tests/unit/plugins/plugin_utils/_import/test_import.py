@@ -1,0 +1,399 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Recipes of other launchers, written here with every trap of the public ones."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.command import parse, words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Choices, Imported, convert
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import MOST_BYTES, read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import complete
+
+# Format 1: doubled braces, a key that is there twice, flags with underscores, a comment behind a backslash, numbers as
+# text, tensor_parallel 2 of what serves on one Spark, a variable that is gone, one of a shell, and no mods.
+FIRST = r"""
+recipe_version: "1"
+name: Example-NVFP4
+description: |
+  An example
+  of two lines
+model: example/Example-NVFP4
+container: vllm-node-b12x
+solo_only: "true"
+mods: []
+env:
+  VLLM_MARLIN_USE_ATOMIC_ADD: 1
+  VLLM_NVFP4_GEMM_BACKEND: marlin
+  VLLM_USE_FLASHINFER_MOE_MXFP4_BF16: 1
+  VLLM_USE_V1: 1
+  NCCL_DEBUG: INFO
+  HF_TOKEN: hf_secret
+  CACHE: $HOME/cache
+container: vllm-node
+defaults:
+  port: 8000
+  host: 0.0.0.0
+  tensor_parallel: 2
+  gpu_memory_utilization: 0.7
+  max_model_len: "262144"
+  max_num_seqs: "8"
+  unused: sk-secret
+command: |
+  # the server
+  vllm serve example/Example-NVFP4 \
+    --host {host} --port={port} \
+    --trust-remote-code \
+    --mamba_ssm_cache_dtype float32 \  # a comment
+    # --enforce-eager \
+    --max-model-len {max_model_len} \
+    --max-num-seqs {max_num_seqs} \
+    --gpu-memory-utilization {gpu_memory_utilization} \
+    --speculative-config '{{"method":"mtp","num_speculative_tokens":3,"moe_backend":"triton"}}' \
+    --compilation-config '{{"pass_config":{{"fuse":true}}}}' \
+    --tool-call-parser qwen3_xml \
+    --enable-auto-tool-choice \
+    --no-enable-prefix-caching \
+    --seed 1 --seed 2 \
+    --api-key sk-secret \
+    --an-option-of-tomorrow 0.5 \
+    -tp {tensor_parallel} \
+    --distributed-executor-backend ray
+"""
+# Format 2: JSON in defaults, doubled braces in spite of that, dotted keys, a revision, and a note on a name.
+SECOND = r"""
+recipe_version: "2"
+model: example/Example-FP8
+model_revision: 1d4bf0f2ff6012fd82039f2fa52739d0dd7c60c0
+runtime: vllm
+container: vllm/vllm-openai:v0.32.0@sha256:61fc8a896b0a4fbbbdc063bc4b0dbc25ce98e02b5050c24aeb7830ac02039b14
+min_nodes: 1
+max_nodes: 1
+metadata: {description: An example of format 2, model_params: 27B}
+benchmark: {args: {tg: [32]}}
+surprise: 1
+defaults:
+  tensor_parallel: 1
+  length: 5
+  drafts: '{"method": "eagle3", "model": "example/head", "revision": "v1", "num_speculative_tokens": {length}}'
+  max_model_len: 32k
+  served_model_name: example
+command: |
+  vllm serve {model} \
+    --max-model-len {max_model_len} \
+    --speculative-config '{drafts}' \
+    --kv-transfer-config '{{"a":{{"b":1}}}}' \
+    --default-chat-template-kwargs.enable_thinking=true \
+    --default_chat_template_kwargs.effort high \
+    -tp {tensor_parallel} -O2
+"""
+GENERATED = """
+model: example/Example
+runtime: vllm-distributed
+container: vllm/vllm-openai:v0.32.0
+defaults:
+  tensor_parallel: 1
+  max_model_len: 4096
+  max_num_seqs: 2
+  enforce_eager: true
+  enable_prefix_caching: "true"
+  trust_remote_code: false
+  speculative_config: {method: ngram, num_speculative_tokens: 4, prompt_lookup_max: 4}
+  helper: value
+"""
+EUGR = Choices(allow_code_of="eugr/spark-vllm")
+
+
+@pytest.fixture(name="load")
+def fixture_load(tmp_path: Path) -> t.Callable[..., Imported]:
+    def load(text: str, choices: Choices = EUGR, **changes: t.Any) -> Imported:
+        path = tmp_path / "example.yaml"
+        path.write_text(text, encoding="utf-8")
+        if changes:
+            path.write_text(yaml.safe_dump({**read(path).data, **changes}), encoding="utf-8")
+        return convert(read(path), choices)
+
+    return load
+
+
+Load = t.Callable[..., Imported]
+
+
+def test_format_1(load: Load) -> None:
+    imported = load(FIRST)
+    assert imported.recipe == {
+        "title": "An example of two lines",
+        "source": "example.yaml, a recipe of spark-vllm-docker",
+        "engine": "vllm",
+        "sparks": 1,
+        "image": "eugr/spark-vllm:latest",
+        "method": "mtp",
+        "draft_length": 3,
+        "context": 262144,
+        "concurrency": 8,
+        "target_model": {"id": "example/Example-NVFP4", "tools": True},
+        "environment": {"VLLM_MARLIN_USE_ATOMIC_ADD": "1"},
+        "options": {
+            "mamba-ssm-cache-dtype": "float32",
+            "speculative-config": {"moe_backend": "triton"},
+            "compilation-config": {"pass_config": {"fuse": True}},
+            "tool-call-parser": "qwen3_xml",
+            "enable-auto-tool-choice": True,
+            "enable-prefix-caching": False,
+            "seed": 2,
+            "an-option-of-tomorrow": 0.5,
+        },
+    }
+    dropped = dict(imported.dropped)
+    assert set(dropped) == {
+        *("--host 0.0.0.0", "--port 8000", "--trust-remote-code", "--gpu-memory-utilization 0.7", "--api-key"),
+        *("--distributed-executor-backend ray", "--tensor-parallel-size 2", "defaults.unused"),
+        *("VLLM_NVFP4_GEMM_BACKEND", "VLLM_USE_FLASHINFER_MOE_MXFP4_BF16", "VLLM_USE_V1", "NCCL_DEBUG"),
+        *("HF_TOKEN", "CACHE"),
+    }
+    assert "linear-backend" in dropped["VLLM_NVFP4_GEMM_BACKEND"]
+    assert "moe-backend" in dropped["VLLM_USE_FLASHINFER_MOE_MXFP4_BF16"]
+    assert "cannot be served yet" in dropped["--trust-remote-code"]
+    assert {note.split(" is there twice")[0] for note in imported.notes if "twice" in note} == {"container", "seed"}
+    assert "secret" not in str(imported.recipe) + str([name for name, _reason in imported.dropped])
+
+
+def test_format_2(load: Load) -> None:
+    imported = load(SECOND, Choices())
+    recipe = imported.recipe
+    assert recipe["target_model"] == {
+        "id": "example/Example-FP8",
+        "revision": "1d4bf0f2ff6012fd82039f2fa52739d0dd7c60c0",
+    }
+    assert recipe["draft_model"] == {"id": "example/head", "revision": "v1"}
+    assert (recipe["method"], recipe["draft_length"], recipe["context"]) == ("eagle3", 5, 32000)
+    assert "concurrency" not in recipe
+    assert recipe["options"] == {
+        "kv-transfer-config": {"a": {"b": 1}},
+        "default-chat-template-kwargs": {"enable_thinking": True, "effort": "high"},
+        "optimization-level": 2,
+        "served-model-name": "example",
+    }
+    assert recipe["title"] == "An example of format 2"
+    assert [name for name, _reason in imported.dropped] == ["metadata", "benchmark", "surprise"]
+    assert imported.notes == ["It has no max-num-seqs. One request is served at once."]
+    complete("example", recipe)
+
+
+def test_a_file_without_a_command(load: Load) -> None:
+    imported = load(GENERATED, Choices())
+    recipe = imported.recipe
+    assert recipe["options"] == {
+        "enforce-eager": True,
+        "enable-prefix-caching": True,
+        "speculative-config": {"prompt_lookup_max": 4},
+    }
+    assert (recipe["method"], recipe["draft_length"], recipe["concurrency"]) == ("ngram", 4, 2)
+    assert [name for name, _reason in imported.dropped] == ["defaults.helper"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (None, {"method": "none"}),
+        ({"method": "qwen3_next_mtp", "num_speculative_tokens": 2}, {"method": "mtp", "draft_length": 2}),
+        # The target model itself is no draft model.
+        (
+            {"method": "mtp", "num_speculative_tokens": 2, "model": "example/Example"},
+            {"method": "mtp", "draft_length": 2},
+        ),
+        ({"method": "draft_model", "num_speculative_tokens": 2, "model": "a/b"}, {"method": "draft_target"}),
+        # A method that is none of ours, and one with a draft model that ours does not have, stay as they are.
+        ({"method": "dspark", "num_speculative_tokens": 3, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
+        ({"method": "mtp", "num_speculative_tokens": 4, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
+    ],
+)
+def test_speculation(load: Load, config: t.Any, expected: dict[str, t.Any]) -> None:
+    defaults = {"max_model_len": 4096, "speculative_config": config}
+    recipe = load(GENERATED, Choices(), defaults=defaults).recipe
+    assert expected.items() <= recipe.items()
+    assert ("options" in recipe) is (recipe.get("method") not in {*METHODS, "none"})
+    assert "method" in recipe or recipe["options"] == {"speculative-config": config}
+    complete("example", recipe)
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "sparks"),
+    [
+        ({"solo_only": False}, None, 2),
+        ({"solo_only": False, "cluster_only": True}, None, 2),
+        ({"solo_only": False}, 1, 1),
+        ({"solo_only": None, "mode": "solo"}, None, 1),
+        ({"solo_only": None, "max_nodes": 1}, None, 1),
+        ({"solo_only": None, "min_nodes": "4"}, None, 4),
+    ],
+)
+def test_the_number_of_sparks(load: Load, changes: dict[str, t.Any], given: int | None, sparks: int) -> None:
+    imported = load(FIRST, Choices(allow_code_of="eugr/spark-vllm", sparks=given), **changes)
+    assert imported.recipe["sparks"] == sparks
+    assert ("sparks=1" in imported.hint) is (changes == {"solo_only": False} and given is None)
+
+
+def test_pipeline_parallel_counts(load: Load) -> None:
+    command = "vllm serve a/b --max-model-len 1 -tp 2 -pp 2"
+    assert load(FIRST, command=command, solo_only=None).recipe["sparks"] == 4
+
+
+def test_without_mods(load: Load) -> None:
+    mods = {"mods": ["mods/fix"], "pre_exec": ["echo $(id)"]}
+    with pytest.raises(RecipeImportError, match=r"\(mods, pre_exec\)"):
+        load(FIRST, **mods)
+    choices = Choices(allow_code_of="docker.io/eugr/spark-vllm", without_mods=True)
+    command = "vllm serve a/b --max-model-len 1 --chat-template fixed.jinja"
+    imported = load(FIRST, choices, **mods, command=command)
+    assert "patched upstream, not verified" in imported.recipe["note"]
+    assert {"mods", "pre_exec", "--chat-template"} <= dict(imported.dropped).keys()
+    assert "options" not in imported.recipe
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.32.0", "docker.io/vllm/x", "nvcr.io/nvidia/vllm:26.07-py3"])
+def test_images_that_need_no_permission(load: Load, image: str) -> None:
+    assert load(FIRST, Choices(), container=image).recipe["image"] == image
+
+
+@pytest.mark.parametrize("image", ["evil.example/vllm/x:1", "vllmx/y", "nvcr.io/other/x", "vllm-node"])
+def test_images_that_need_permission(load: Load, image: str) -> None:
+    with pytest.raises(RecipeImportError, match="allow_code_of="):
+        load(FIRST, Choices(), container=image)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": None, "command": "vllm serve --max-model-len 1"}, "Its model is missing"),
+        ({"container": None}, "no registry has"),
+        ({"container": "vllm-node-mxfp4"}, "no registry has"),
+        ({"container": "vllm/Upper Case"}, "is no image"),
+        ({"runtime": "sglang"}, "Its runtime is sglang"),
+        ({"runtime": "llama-cpp"}, "Its runtime is llama-cpp"),
+        ({"command": "trtllm-serve a/b"}, "must begin with 'vllm serve'"),
+        ({"command": "vllm serve a/b --max-model-len auto"}, "-e context=N"),
+        ({"command": "vllm serve a/b --max-model-len -1"}, "-e context=N"),
+        ({"command": "vllm serve a/b --port {absent}"}, "defaults has no value for it"),
+        ({"command": "vllm serve a/b --x {port"}, "must be doubled"),
+        ({"command": "vllm serve a/b --x '{{]}}'"}, "begins like JSON"),
+        ({"command": "vllm serve a/b && id"}, "needs a shell"),
+        ({"command": "vllm serve a/b --x $(id)"}, "needs a shell"),
+        ({"command": "vllm serve a/b --x `id`"}, "needs a shell"),
+        ({"command": 'vllm serve a/b --x "$HOME"'}, "needs a shell"),
+        ({"command": "vllm serve a/b --x 'open"}, "a quote without its end"),
+        ({"command": "vllm serve a/b\nid"}, "A second command begins with 'id'"),
+        ({"command": "vllm serve a/b -x 1"}, "short option -x"),
+        ({"command": "vllm serve a/b --=1"}, "where an option must stand"),
+        ({"command": "vllm serve a/b --max-model-len 1 -dp 2"}, "one copy of its model"),
+        ({"command": "vllm serve a/b --max-model-len 1 -tp two"}, "must be a whole number above 0"),
+        ({"command": "vllm serve a/b --max-model-len 1 --speculative-config x"}, "must be a mapping"),
+        ({"defaults": ["a"]}, "defaults must be a mapping"),
+        ({"env": {"A": ["b"]}}, "env.A must be text or a number"),
+        ({"model": ["a"]}, "model must be text"),
+    ],
+)
+def test_what_cannot_be_imported(load: Load, changes: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(RecipeImportError) as error:
+        load(FIRST, **changes)
+    assert words in str(error.value)
+
+
+def test_values_that_name_each_other(load: Load) -> None:
+    defaults = {"a": "{b}", "b": "{a}"}
+    with pytest.raises(RecipeImportError, match="in a circle"):
+        load(SECOND, Choices(), defaults=defaults, command="vllm serve {model} --x {a}")
+
+
+def test_a_given_context_counts(load: Load) -> None:
+    assert load(SECOND, Choices(context=8192)).recipe["context"] == 8192
+
+
+def test_the_number_of_sparks_that_is_none(load: Load) -> None:
+    with pytest.raises(RecipeImportError, match="not for 2 Sparks"):
+        load(SECOND, Choices(sparks=2))
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdef", "bcdefg")
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "There is no such file"),
+        (b"", "must be a mapping"),
+        (b"- a\n- b\n", "must be a mapping"),
+        (b"a: [", "is not valid YAML: line 1"),
+        (b"a: !!python/object/apply:os.system [id]\n", "is not valid YAML"),
+        (b"model: \xff\n", "not text in UTF-8: byte 8"),
+        (BOMB.encode(), "more than 10,000 parts"),
+        (b"# " + b"x" * MOST_BYTES, "more than 1 MB"),
+        (b"model: a\nruntime: '{{ runtime }}'\n", "Line 2 has a Jinja template"),
+        (b"model: {{ model }}\n", "Line 1 has a Jinja template"),
+        (b"model: a{% raw %}\n", "Line 1 has a Jinja template"),
+        (b'recipe_version: "3"\n', "only 1 and 2 can be imported"),
+        (b"a: " + b"[" * 5000, "is not valid YAML"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "example.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(RecipeImportError) as error:
+        read(path)
+    assert words in str(error.value)
+
+
+def test_a_directory_and_a_device_are_no_files(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/zero")):
+        with pytest.raises(RecipeImportError, match="It is not a file"):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [({"mods": ["a"]}, "1"), ({"mods": []}, "2"), ({}, "2"), ({"recipe_version": 1}, "1")],
+)
+def test_the_format(tmp_path: Path, data: dict[str, t.Any], expected: str) -> None:
+    path = tmp_path / "example.yaml"
+    path.write_text(yaml.safe_dump({"model": "a", **data}), encoding="utf-8")
+    assert read(path).format == expected
+
+
+def test_the_words_of_a_command() -> None:
+    assert words('a \'b c\'d "e\\"f" g\\ h i#j # k\n# l\n') == ["a", "b cd", 'e"f', "g h", "i#j"]
+    assert parse("vllm serve m --served-model-name a b --x=-1 --y -2").options == {
+        "served-model-name": ["a", "b"],
+        "x": -1,
+        "y": -2,
+    }
+
+
+def test_the_file_and_what_is_said(load: Load, tmp_path: Path) -> None:
+    imported = load(SECOND, Choices())
+    source = read(tmp_path / "example.yaml")
+    text = file_text(source, imported)
+    assert text.startswith("---\n# Made by import_recipe.yml from example.yaml, a recipe of sparkrun.\n")
+    assert f"# SHA-256 of that file: {source.digest}\n" in text
+    assert yaml.safe_load(text) == imported.recipe
+    told = "\n".join(lines(source, imported, "recipes/example.yml", "Written"))
+    for part in (*imported.notes, *(name for pair in imported.dropped for name in pair), "recipe=recipes/example.yml"):
+        assert part in told
+
+
+def test_each_variable_that_is_gone_has_an_option_of_the_engine() -> None:
+    options = {name for text in FORMATS.removed.values() for name in text.split(" and ") if name}
+    assert options == {"attention-backend", "linear-backend", "moe-backend"}
+    assert not {*FORMATS.patches} & {*FORMATS.read, *FORMATS.unread}
