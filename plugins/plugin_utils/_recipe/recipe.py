@@ -31,8 +31,18 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows i
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT, ENGINES, engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    NONE,
+    NOT_OFFERED,
+    draft_model,
+    needs_draft_model,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
+    DEFAULT,
+    ENGINES,
+    engine_of,
+    refused_method,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
@@ -56,6 +66,7 @@ ENGINE_NAMES = {
     "family": "family",
     "method": "method",
     "draft_model": "draft_model",
+    "environment": "environment",
 }
 
 
@@ -142,7 +153,7 @@ RECIPE: dict[str, Field] = {
     # The release family of an image whose tag does not have it.
     "family": Field(str, default=AUTO),
     # Absent if the engine options have the speculation.
-    "method": Field(str, default="", choices=METHOD_NAMES),
+    "method": Field(str, default="", choices=METHOD_NAMES, refused=NOT_OFFERED),
     "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
         dict,
@@ -274,22 +285,20 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     raw, option = (recipe.get("options") or {}).get(engine.speculation), f"options.{engine.speculation}"
     if raw is not None and not (isinstance(raw, dict) and raw):
         return [f"{option} must be a mapping that says how to draft"]
-    if raw and method:
+    if raw and method and not engine.extends_methods:
         return [f"method and {option} both say how to draft: leave one of them out"]
-    if raw:
+    if raw and not method:
         return [f"draft_length is given, but {option} says it"] if length else []
     if not method:
         return [
             f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have {engine.speculation}"
         ]
-    if method not in (*engine.methods, NONE):
-        others = [other.words for other in ENGINES.values() if method in other.methods]
-        return [f"method is '{method}', which {engine.words} does not have{(others and f'; {others[0]} has it') or ''}"]
-    needs_model = method != NONE and METHODS[method].draft_model
+    if refusal := refused_method(engine, method):
+        return [refusal]
     errors = []
-    if needs_model and not recipe.get("draft_model"):
+    if needs_draft_model(method) and not recipe.get("draft_model"):
         errors.append(f"draft_model is missing, and method '{method}' needs one")
-    if not needs_model and recipe.get("draft_model"):
+    if not draft_model(method) and recipe.get("draft_model"):
         errors.append(f"draft_model is given, but method is '{method}'")
     if method == NONE:
         return [*errors, "draft_length is given, but method is 'none'"] if length else errors

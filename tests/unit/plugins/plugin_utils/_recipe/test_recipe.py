@@ -477,8 +477,29 @@ def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
 
 def test_a_method_that_the_engine_lacks_is_refused() -> None:
     assert check_method({"method": "lookup", "draft_length": 3}) == [
-        "method is 'lookup', which TensorRT-LLM does not have"
+        "TensorRT-LLM does not have method lookup. Choose one of eagle3, draft_target, mtp, ngram"
     ]
+
+
+def test_a_method_that_is_not_offered_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        RecipeError, match=r"^- method is 'suffix', which is not offered: vLLM needs the package arctic"
+    ):
+        validate(recipe(engine="vllm", method="suffix"))
+
+
+def test_further_keys_of_the_speculation_of_vllm_go_with_a_method() -> None:
+    options = {"speculative-config": {"moe_backend": "triton"}}
+    changes = {"engine": "vllm", "image": "vllm/vllm-openai:v0.32.0", "draft_model": None, "options": options}
+    result = validate(recipe(method="mtp", **changes))
+    assert (result["method"], result["draft_length"], result["options"]) == ("mtp", 3, options)
+    assert without_drafts(with_models(result))["options"] == {}
+
+
+def test_an_assistant_may_be_given_or_left_out() -> None:
+    changes = {"engine": "vllm", "method": "mtp"}
+    assert validate(recipe(**changes))["draft_model"]["id"] == "example/draft"
+    assert validate(recipe(**changes, draft_model=None))["draft_model"] is None
 
 
 @pytest.mark.parametrize(
