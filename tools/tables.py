@@ -36,6 +36,12 @@ PAGES = (
     *(path.parents[1] / "README.md" for role, path in SPECIFICATIONS.items() if inputs(role)),
 )
 
+EVIDENCE = {
+    "published": "published by its source",
+    "reported": "reported on a Spark",
+    "rendered": "rendered only",
+}
+
 Rows = t.Iterable[t.Sequence[str]]
 
 
@@ -56,8 +62,15 @@ def recipes() -> str:
     for path in shipped(ROOT / "playbooks" / "recipes").values():
         recipe = load(path)
         name, *others = cells(recipe)
-        rows.append((f"[`{name}`](../playbooks/recipes/{name}.yml)", *others, f"[source]({recipe['source']})"))
-    return table((*COLUMNS, "source"), rows)
+        rows.append(
+            (
+                f"[`{name}`](../playbooks/recipes/{name}.yml)",
+                *others,
+                EVIDENCE[recipe["evidence"]],
+                f"[source]({recipe['source']})",
+            )
+        )
+    return table((*COLUMNS, "evidence", "source"), rows)
 
 
 def methods() -> str:

@@ -141,6 +141,8 @@ MODEL: dict[str, Field] = {
 RECIPE: dict[str, Field] = {
     "title": Field(str, required=True),
     "source": Field(str, required=True),
+    # What shows that a Spark serves it: its source is a publisher's or an owner's, or our tests alone render it.
+    "evidence": Field(str, default="rendered", choices=("published", "reported", "rendered")),
     # Among how many the attention heads of the target are divided; whether they can be, its own files say.
     "sparks": Field(int, required=True, least=1),
     "engine": Field(str, default=DEFAULT, choices=tuple(ENGINES)),

@@ -53,6 +53,8 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
     assert recipe["repositories"][0]["id"] == recipe["target_model"]["id"]
     assert "chat" not in recipe["repositories"][0]
     assert recipe["source"].startswith("https://")
+    # Each says what shows that a Spark serves it, and none only by the default.
+    assert recipe["evidence"] == yaml.safe_load(path.read_text(encoding="utf-8")).get("evidence")
 
 
 def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
