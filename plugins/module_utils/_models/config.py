@@ -230,8 +230,11 @@ def judged_pair(pair: Config, models: t.Mapping[str, ModelFiles]) -> list[str]:
 
 
 def text_config(config: Config) -> Config:
-    """Return the part about the language model; models that also see or hear keep it in a section of its own."""
-    for key in ("text_config", "llm_config", "language_config"):
+    """Return the part about the language model.
+
+    Models that also see or hear keep it in a section of its own, and so do heads in the format of speculators.
+    """
+    for key in ("text_config", "llm_config", "language_config", "transformer_layer_config"):
         section = config.get(key)
         if isinstance(section, dict):
             return section

@@ -50,12 +50,14 @@ def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
 
 
 def lines(recipes: t.Iterable[Recipe]) -> list[str]:
-    """Return a name and its description for each, as wide as the page."""
-    rows = table(recipes)
+    """Return a name and its description for each, as wide as the page: beside it, or below where that is too narrow."""
+    rows, room = table(recipes), width() - INDENT
     column = max((len(row["recipe"]) for row in rows), default=0) + 2
+    beside = all(column + len(row["target model"]) < room for row in rows)
     result = []
     for row in rows:
         sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
         text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}"
-        result += wrap_text(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
+        name = [f"{row['recipe']:<{column}}"] if beside else [row["recipe"], " " * INDENT]
+        result += [*name[:-1], *wrap_text(text, name[-1], " " * (column if beside else INDENT), room)]
     return result

@@ -178,6 +178,12 @@ def test_layers_that_predict_further_tokens(key: str) -> None:
     assert model_facts({"text_config": {key: 1}}, {}, None)["prediction_layers"] == 1
 
 
+def test_facts_of_a_head_in_the_format_of_speculators() -> None:
+    layer = {"num_hidden_layers": 1, "num_key_value_heads": 8, "head_dim": 64, "hidden_size": 2880}
+    facts = model_facts({"architectures": ["Eagle3Speculator"], "transformer_layer_config": layer}, {}, 1)
+    assert (facts["architecture"], facts["layers"], facts["kv_heads"]) == ("Eagle3Speculator", 1, 8)
+
+
 def test_latent_attention_has_no_heads_to_count() -> None:
     facts = model_facts({**GPT_OSS_CONFIG, "kv_lora_rank": 512}, {}, 1)
     assert (facts["kv_heads"], facts["head_dim"], facts["layers"]) == (None, None, 36)

@@ -66,6 +66,7 @@ def test_lines_fit_a_screen_and_names_stay_whole(monkeypatch: pytest.MonkeyPatch
 def test_what_is_too_wide_goes_on_below_itself() -> None:
     target = f"example/A-Model-With-{'-'.join(['A'] * 30)}-Long-Name"
     assert lines([recipe(target=target)]) == [
-        f"mine  {target},",
-        "      none; 1.3.0rc12, 2 Sparks",
+        "mine",
+        f"    {target},",
+        "    none; 1.3.0rc12, 2 Sparks",
     ]
