@@ -33,6 +33,7 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             argument_spec={
                 "recipe": {"type": "str"},
+                "variant": {"type": "str", "default": ""},
                 "directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
                 "overrides": {"type": "dict", "default": {}},
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
                 recipes = [load(path) for path in shipped(directory).values()]
                 return {"changed": False, "recipes": recipes, "table": table(recipes), "lines": lines(recipes)}
             path = find(arguments["recipe"], directory, Path.cwd())
-            recipe = load(path)
+            recipe = load(path, arguments["variant"])
             if not arguments["speculation"]:
                 recipe = without_drafts(recipe)
             recipe = {**recipe, **arguments["overrides"]}

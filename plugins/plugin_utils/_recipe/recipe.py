@@ -195,6 +195,16 @@ RECIPE: dict[str, Field] = {
         },
     ),
 }
+# What a variant may change.
+VARIANT = {
+    **{name: RECIPE[name] for name in ("evidence", "note", "method", "draft_length", "draft_model")},
+    **{name: RECIPE[name] for name in ("context", "concurrency", "options", "break_even")},
+    **dict.fromkeys(("title", "source", "image"), Field(str)),
+}
+# Other ways to serve the same target model.
+RECIPE["variants"] = Field(dict, default={}, each=Field(dict, required=True, fields=VARIANT))
+# Keys that a variant with its own method does not take over.
+OF_THE_METHOD = ("method", "draft_length", "draft_model", "break_even")
 
 
 def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
@@ -309,6 +319,32 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     return errors
 
 
+def check_variants(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the variants that a command could not name."""
+    return [
+        f"variants.{name} must be lower-case letters, digits and underscores, and begin with a letter"
+        for name in recipe.get("variants") or {}
+        if not NAME.match(name)
+    ]
+
+
+def with_variant(data: t.Mapping[str, t.Any], name: str) -> dict[str, t.Any]:
+    """Return the data of a recipe with the changes of a variant. Engine options are replaced one by one."""
+    changes = data["variants"][name]
+    foreign = OF_THE_METHOD if changes.get("method") else ()
+    kept = {key: value for key, value in data.items() if key != "variants" and key not in foreign}
+    options = {**(data.get("options") or {}), **(changes.get("options") or {})}
+    return {**kept, "title": f"{data['title']}, variant {name}", **changes, "options": options}
+
+
+def missing_variant(recipe: t.Mapping[str, t.Any], variant: str) -> str:
+    """Return why a recipe cannot be served as a variant."""
+    names = list(recipe["variants"])
+    has = f"It has {', '.join(names)}" if names else "It has none, so leave variant out"
+    end = did_you_mean(variant, names) or "."
+    return f"Recipe '{recipe['name']}' has no variant '{variant}'{end} {has}. Nothing was changed."
+
+
 def check_family(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Check the family, whose names depend on the engine."""
     family = recipe.get("family") or AUTO
@@ -344,6 +380,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
             *check_environment(data),
             *check_expectations(data),
             *check_plain("options", data.get("options")),
+            *check_variants(data),
         ]
     refuse(errors)
     recipe = with_defaults(data, RECIPE)
@@ -406,8 +443,29 @@ def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], i
         raise RecipeError(f"speculative_serve_options: {failure(engine, dataclasses.replace(built, errors=wrong))}")
 
 
-def load(path: Path) -> dict[str, t.Any]:
-    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
+def complete(name: str, data: t.Any, variant: str = "") -> dict[str, t.Any]:
+    """Return a recipe with its name, its variant, and what follows from its models; raises RecipeError."""
+    recipe = {"name": name, "variant": variant, **with_models(validate(data))}
+    refuse([*check_fallback(name, recipe), *check_engine(recipe)])
+    return recipe
+
+
+def variants_of(recipe: t.Mapping[str, t.Any], data: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+    """Return the variants of a recipe by name, each as a recipe; raises RecipeError."""
+    result = {}
+    for variant in recipe["variants"]:
+        try:
+            result[variant] = complete(recipe["name"], with_variant(data, variant), variant)
+        except RecipeError as error:
+            raise RecipeError(str(error).replace("- ", f"- variants.{variant}: ")) from None
+    return result
+
+
+def load(path: Path, variant: str = "") -> dict[str, t.Any]:
+    """Read one recipe file, or a variant in it.
+
+    `name` (the file's, without the ending), `variant` and what follows from its models are added.
+    """
     name = path.stem
     if not NAME.match(name):
         raise RecipeError(
@@ -426,11 +484,13 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        recipe = {"name": name, **with_models(validate(data))}
-        refuse([*check_fallback(name, recipe), *check_engine(recipe)])
+        recipe = complete(name, data)
+        variants = variants_of(recipe, data)
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
-    return recipe
+    if variant and variant not in variants:
+        raise RecipeError(missing_variant(recipe, variant))
+    return variants[variant] if variant else recipe
 
 
 def shipped(directory: Path) -> dict[str, Path]:
