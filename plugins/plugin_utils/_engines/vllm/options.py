@@ -107,7 +107,9 @@ def check_method(request: Request, section: t.Any, version: Version | None, repo
     if spelling is None:
         return
     if is_before(version, spelling.since):
-        report.error("release", f"is older than {spelling.since}, the first with {name}. Use a newer image")
+        report.error(
+            "method", f"{name} needs vLLM {spelling.since} or later, and {request.release} is older. Use a newer image"
+        )
     if spelling.runner and str(request.environment.get(RUNNER)) == "0":
         report.error(
             "environment", f"{RUNNER} is 0, but only the model runner {spelling.runner} has {name}. Remove the variable"

@@ -500,6 +500,14 @@ def test_further_keys_of_the_speculation_of_vllm_go_with_a_method() -> None:
     assert without_drafts(with_models(result))["options"] == {}
 
 
+def test_a_method_that_is_younger_than_the_image_of_a_recipe_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    made = recipe(engine="vllm", image="vllm/vllm-openai:v0.26.0", method="dspark")
+    path.write_text(yaml.safe_dump(made), encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"- method: dspark needs vLLM 0\.27\.0 or later"):
+        load(path)
+
+
 def test_an_assistant_may_be_given_or_left_out() -> None:
     changes = {"engine": "vllm", "method": "mtp"}
     assert validate(recipe(**changes))["draft_model"]["id"] == "example/draft"
