@@ -18,7 +18,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NOT_OFFERED, ROWS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import SPELLINGS
@@ -35,6 +35,12 @@ PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     *(path.parents[1] / "README.md" for role, path in SPECIFICATIONS.items() if inputs(role)),
 )
+
+EVIDENCE = {
+    "published": "published by its source",
+    "reported": "reported on a Spark",
+    "rendered": "rendered only",
+}
 
 Rows = t.Iterable[t.Sequence[str]]
 
@@ -56,23 +62,33 @@ def recipes() -> str:
     for path in shipped(ROOT / "playbooks" / "recipes").values():
         recipe = load(path)
         name, *others = cells(recipe)
-        rows.append((f"[`{name}`](../playbooks/recipes/{name}.yml)", *others, f"[source]({recipe['source']})"))
-    return table((*COLUMNS, "source"), rows)
+        rows.append(
+            (
+                f"[`{name}`](../playbooks/recipes/{name}.yml)",
+                *others,
+                EVIDENCE[recipe["evidence"]],
+                f"[source]({recipe['source']})",
+            )
+        )
+    return table((*COLUMNS, "evidence", "source"), rows)
 
 
 def methods() -> str:
-    """Return the table of the methods: description, draft model, and what each engine calls them."""
-    needs = {None: "none", "head": "head", "model": "model"}
+    """Return the table of the methods: description, draft model, and what each engine calls them.
+
+    The description of a method that is not offered is the reason.
+    """
+    needs = {None: "none", "head": "head", "model": "model", "assistant": "some targets have one"}
     rows = [
         (
             f"`{name}`",
             row.words,
-            row.description,
+            f"not offered: {row.not_offered}" if name in NOT_OFFERED else row.description,
             needs[row.draft_model],
             listed(dict.fromkeys(SPELLINGS[name].decoding_type.values())) if name in SPELLINGS else "-",
             f"`{OF_VLLM[name].method}`" if name in OF_VLLM else "-",
         )
-        for name, row in METHODS.items()
+        for name, row in ROWS.items()
     ]
     return table(("method", "name", "description", "draft model", "TensorRT-LLM", "vLLM"), rows)
 

@@ -98,7 +98,8 @@ def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.An
     """Return the plan, with the points to measure and the recipe."""
     planned = points(host, given)
     path = find(given["recipe"], RECIPES, Path.cwd()) if given["recipe"] is not None else None
-    recipe = load(path) if path else {}
+    # The winner is served as what was measured is.
+    recipe = load(path, given["record"].get("variant") or "") if path else {}
     if recipe:
         planning.check_recipe(recipe, given["record"], variables.get("ansible_play_hosts_all") or [])
     return {**planned, "recipe": recipe, "path": str(path or "")}

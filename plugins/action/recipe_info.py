@@ -34,6 +34,7 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             argument_spec={
                 "recipe": {"type": "str"},
+                "variant": {"type": "str", "default": ""},
                 "directory": {"type": "path"},
                 "own_directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
@@ -62,7 +63,7 @@ class ActionModule(ActionBase):
                 named = {**{recipe["name"]: recipe for recipe in recipes}, **own}
                 return {**listing, "named": named, "problems": problems}
             path = find(arguments["recipe"], directory, Path.cwd())
-            recipe = load(path)
+            recipe = load(path, arguments["variant"])
             if not arguments["speculation"]:
                 recipe = without_drafts(recipe)
             recipe = {**recipe, **arguments["overrides"]}

@@ -33,7 +33,7 @@ def recipe_of(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str,
     if not asked and name not in shipped(RECIPES):
         return "", {}
     path = find(name, RECIPES, Path.cwd())
-    recipe = load(path)
+    recipe = load(path, str(record.get("variant") or ""))
     if record.get("method") == "none":
         recipe = without_drafts(recipe)
     if is_recipe_of(record, recipe):

@@ -188,6 +188,12 @@ deployment:
   returned: with V(status) in O(gather)
   type: str
   sample: single_eagle3
+variant:
+  description:
+    - Variant of its recipe. Empty if it is the recipe itself.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: qa
 title:
   description:
     - Title of its recipe.
@@ -443,6 +449,7 @@ previous:
     nodes: []
     decoding_type: null
     differs: [context 65536]
+    variant: ""
 cluster:
   description:
     - Place of this Spark in its cluster, and its view of the other Sparks. Null for a single Spark.

@@ -505,6 +505,10 @@ model_facts:
       V(null).
     - C(weights_bytes) comes from the index. Without an index, it is the size of the files with weights.
     - C(kv_cache_dtype) is V(fp8) if C(hf_quant_config.json) asks for such a KV cache, which TensorRT-LLM follows.
+    - C(attention_layers) and C(state_layers) are the layers of a hybrid model that keep keys and values, and those that
+      keep a state for each request. C(state_values), C(convolution_values) and C(convolution_width) are the size of a
+      layer's state.
+    - C(prediction_layers) is the number of layers that predict further tokens, for the method V(mtp).
     - While a token is needed, only the facts of O(directories) are returned.
   returned: success
   type: dict
@@ -523,6 +527,12 @@ model_facts:
       experts: 128
       active_experts: 4
       kv_cache_dtype: null
+      attention_layers: null
+      state_layers: null
+      state_values: null
+      convolution_values: null
+      convolution_width: null
+      prediction_layers: null
 bytes:
   description:
     - Size in bytes of the wanted files of all models, without models whose size is unknown.

@@ -25,6 +25,12 @@ options:
       - Name of a shipped recipe, or path of a recipe file. A relative path starts in the working directory.
       - The name of the file, without its ending, becomes the name of the deployment.
     type: str
+  variant:
+    description:
+      - Name of a variant of the recipe, which is read instead of the recipe itself. Used only with O(recipe).
+      - The name of the deployment stays, so that a variant replaces the deployment of the recipe.
+    type: str
+    default: ""
   directory:
     description:
       - Directory with the named recipes. The default is the collection's own C(playbooks/recipes).
@@ -96,6 +102,12 @@ EXAMPLES = r"""
     speculation: false
   register: result
 
+- name: Read a variant of a shipped recipe
+  dgx_spark.speculative.recipe_info:
+    recipe: single_qwen3_8_27b_mtp
+    variant: dflash2
+  register: result
+
 - name: Read all shipped recipes
   dgx_spark.speculative.recipe_info:
   register: result
@@ -110,6 +122,7 @@ recipe:
   description:
     - The recipe with all its keys, including those with default values.
     - C(name) is the name of the file, without its ending.
+    - C(variant) is the name of the variant that was read, or empty. C(variants) are those of the recipe.
     - C(target) and C(draft) name the models, by Hub id or by the path of the directory. Without a draft model, C(draft)
       is empty.
     - C(repositories) are the models from the Hub, in the form of M(dgx_spark.speculative.huggingface_snapshot).
@@ -164,6 +177,7 @@ table:
       method: EAGLE-3, draft length 5
       image: 1.3.0rc12
       Sparks: "1"
+      variants: qa
 lines:
   description:
     - RV(table) as text.

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 LABEL = "dgx_spark.speculative."
 # The container that served keeps this behind its name until its successor was seen to answer.
 STANDBY = "-standby"
@@ -15,3 +17,8 @@ STANDBY = "-standby"
 RECORD = "record.json"
 # Written beside the directories when a deployment takes the place of another one: the record of that one.
 PREVIOUS = "previous.json"
+
+
+def displayed(deployment: str, variant: t.Any) -> str:
+    """Return the name of a deployment with that of its recipe's variant, if it is one."""
+    return f"{deployment} (variant {variant})" if variant else deployment

@@ -61,7 +61,7 @@ NUMBER = (int, float)
 # The kinds of a record's optional keys. Parts may be lost, or edited by a user. A kind is a type, a predicate, a list
 # of one kind for each item, or a mapping of kinds.
 SHAPE: dict[str, t.Any] = {
-    **dict.fromkeys(("deployment", "deployed_at", "title", "source", "listens_on", "method"), str),
+    **dict.fromkeys(("deployment", "variant", "deployed_at", "title", "source", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
     **dict.fromkeys(("draft_length", "context"), int),
     "url": has_port,

@@ -23,6 +23,12 @@ TOKENIZER = "tokenizer.json"
 MOST_BYTES = 32_000_000
 # A number beyond this is none that a program counts with.
 MOST_NUMBER = 2**63 - 1
+# The kinds of its layers, under the names of several families: a list of words, or a text of one letter a layer.
+LAYER_KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")
+STATE_KINDS = ("linear_attention", "mamba", "mamba2", "M")
+ATTENTION_KINDS = ("attention", "full_attention", "sliding_attention", "*")
+# The layers of a checkpoint that predict further tokens.
+PREDICTION_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 # Weight files. A model with the first kind is not loaded from the others.
 WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt")
 
@@ -116,7 +122,65 @@ def model_facts(config: Config, quantization: Config, size: int | None) -> dict[
         "experts": first_number(text, "num_local_experts", "num_experts", "n_routed_experts"),
         "active_experts": first_number(text, "num_experts_per_tok", "experts_per_token"),
         "kv_cache_dtype": kv_cache_dtype(quantization),
+        **hybrid_facts(text),
+        "prediction_layers": first_number(text, *PREDICTION_LAYERS),
     }
+
+
+def layer_kinds(config: Config) -> list[str]:
+    """Return the kind of each layer; empty if the config does not list them."""
+    for key in LAYER_KINDS:
+        kinds = config.get(key)
+        if isinstance(kinds, (list, str)) and kinds and all(_is_word(kind) for kind in kinds):
+            return list(kinds)
+    return []
+
+
+def hybrid_facts(config: Config) -> dict[str, int | None]:
+    """Return the layers of a hybrid model by what they keep, and the size of a layer's state; None of any other model.
+
+    A layer of attention keeps keys and values of each token, a state layer a state of fixed size for each request.
+    """
+    kinds, layers, interval = (
+        layer_kinds(config),
+        number(config, "num_hidden_layers"),
+        number(config, "full_attention_interval"),
+    )
+    states = sum(kind in STATE_KINDS for kind in kinds)
+    attention = sum(kind in ATTENTION_KINDS for kind in kinds)
+    if not kinds and layers and interval:
+        attention = layers // interval
+        states = layers - attention
+    if not states:
+        return dict.fromkeys(
+            ("attention_layers", "state_layers", "state_values", "convolution_values", "convolution_width")
+        )
+    values, channels, width = state_sizes(config)
+    return {
+        "attention_layers": attention,
+        "state_layers": states,
+        "state_values": values,
+        "convolution_values": channels,
+        "convolution_width": width,
+    }
+
+
+def state_sizes(config: Config) -> tuple[int | None, int | None, int | None]:
+    """Return the values of a layer's state, its channels of convolution and their width.
+
+    By vllm/model_executor/layers/mamba/mamba_utils.py: a gated delta net keeps a matrix for each head, Mamba-2 as well.
+    """
+    heads, key, value = (
+        number(config, f"linear_{name}") for name in ("num_value_heads", "key_head_dim", "value_head_dim")
+    )
+    key_heads = number(config, "linear_num_key_heads")
+    if heads and key and value and key_heads:
+        return heads * key * value, 2 * key_heads * key + heads * value, number(config, "linear_conv_kernel_dim")
+    heads, value, key = (number(config, name) for name in ("mamba_num_heads", "mamba_head_dim", "ssm_state_size"))
+    groups = number(config, "n_groups")
+    if heads and key and value and groups:
+        return heads * key * value, heads * value + 2 * groups * key, number(config, "conv_kernel")
+    return None, None, None
 
 
 def kv_cache_dtype(quantization: Config) -> str | None:
@@ -166,8 +230,11 @@ def judged_pair(pair: Config, models: t.Mapping[str, ModelFiles]) -> list[str]:
 
 
 def text_config(config: Config) -> Config:
-    """Return the part about the language model; models that also see or hear keep it in a section of its own."""
-    for key in ("text_config", "llm_config", "language_config"):
+    """Return the part about the language model.
+
+    Models that also see or hear keep it in a section of its own, and so do heads in the format of speculators.
+    """
+    for key in ("text_config", "llm_config", "language_config", "transformer_layer_config"):
         section = config.get(key)
         if isinstance(section, dict):
             return section
@@ -189,7 +256,7 @@ def pair_problems(
     target, draft = text_config(target_config), text_config(draft_config)
     if method == "eagle3":
         return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft), *_width(target, draft)]
-    if method == "draft_target":
+    if method in ("draft_target", "pard"):
         # Of one family, models of different size may pad the vocabulary differently.
         return _needs_hidden_states(draft_config) or ([] if same_tokenizer else _vocabulary(target, draft))
     return []

@@ -100,6 +100,8 @@ class Previous:
     decoding_type: str | None = None
     # Its differences from the current deployment, in words.
     differs: list[str] = dataclasses.field(default_factory=list)
+    # Of its recipe; empty if it is the recipe itself.
+    variant: str | None = None
 
     @classmethod
     def of(cls, record: t.Mapping[str, t.Any] | None, now: t.Mapping[str, t.Any] | None = None) -> Previous | None:
@@ -114,12 +116,13 @@ class Previous:
             nodes=records.nodes_of(record.get("cluster") or {}),
             decoding_type=records.decoding_type(record),
             differs=records.differences(record, now or {}),
+            variant=record.get("variant"),
         )
 
 
 # Values with the same names in a record.
 OF_THE_RECORD = (
-    *("title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
+    *("variant", "title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
     *("method", "draft_length", "context", "concurrency"),
 )
 
@@ -132,6 +135,7 @@ class Status:
     reason: str | None = None
     container: dict[str, t.Any] | None = None
     deployment: str | None = None
+    variant: str | None = None
     title: str | None = None
     source: str | None = None
     deployed_at: str | None = None

@@ -22,8 +22,8 @@ LATER = {"engine": DEFAULT}
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """Return the hash of a recipe's values, by which a stored choice is found."""
-    # File name and description do not change the deployment, and the last two follow from the engine.
-    without = ("path", "fallback", "note", "keep_entrypoint", "container_role")
+    # Names and descriptions do not change the deployment, and the last two follow from the engine.
+    without = ("path", "fallback", "note", "evidence", "variant", "variants", "keep_entrypoint", "container_role")
     said = {key: value for key, value in recipe.items() if key not in without}
     said = {key: value for key, value in said.items() if key not in LATER or value != LATER[key]}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
@@ -51,6 +51,7 @@ def choice_record(
         "date": report["date"],
         "sentence": verdict["sentence"],
         "recipe": recipe_hash(recipe),
+        "variant": recipe.get("variant", ""),
         "image": record["image"]["reference"],
         "models": commits(record["models"]),
         "speculative_config": speculative_config,

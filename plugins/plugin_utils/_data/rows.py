@@ -42,6 +42,8 @@ class Field:
     most: int | None = None
     # Each part of a list, or each value of a mapping whose keys are free.
     each: Field | None = None
+    # Values that are no choice although they are known, each with the reason.
+    refused: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     fields: t.Mapping[str, Field] | None = None
 
 
@@ -64,6 +66,8 @@ def check_value(path: str, value: t.Any, field: Field) -> list[str]:
         return check_mapping(path, value, field.fields)
     if field.each is not None:
         return check_parts(path, value, field.each)
+    if isinstance(value, str) and value in field.refused:
+        return [f"{path} is {value!r}, which is not offered: {field.refused[value]}"]
     if field.choices and value not in field.choices:
         choices = ", ".join(str(choice) for choice in field.choices)
         return [f"{path} is {value!r}, but must be one of {choices}{did_you_mean(str(value), map(str, field.choices))}"]

@@ -37,6 +37,7 @@ class Request:
     family: str = AUTO
     target_model: str | None = None
     kv_cache_bytes: int | None = None
+    environment: Mapping = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +100,11 @@ class Limits:
     workspace: int
     # Bytes of the KV cache on each Spark, of an engine that counts it so.
     cache_bytes: int | None = None
+    # Of hybrid models: bytes of a value of a state, bytes besides weights and cache, and whether a block of the cache
+    # is as large as the state of a layer.
+    state_value: float = 4.0
+    hybrid_workspace: int | None = None
+    blocks_hold_states: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +151,8 @@ class Engine:
     # Whether the entrypoint of its images prepares the container; otherwise it starts the server by itself.
     keeps_entrypoint: bool
     speculation: str
+    # Whether that option may have further keys beside a method.
+    extends_methods: bool
     # Names of the speculation methods that it has.
     methods: tuple[str, ...]
     # Release families, and the releases of each.
@@ -158,6 +166,8 @@ class Engine:
     render: t.Callable[[Mapping], str]
     # Speculation in options; the memory that options want; the options that a plan adds.
     section: t.Callable[[Mapping], Section]
+    # Reasons why a request does not fit its target and draft model, from the facts of their files.
+    misfits: t.Callable[[Request, Mapping, Mapping], list[str]]
     limits: t.Callable[[Mapping], Limits]
     fill: t.Callable[[Mapping, Planned], Options]
     # The role that makes the image for several Sparks, and whether the ranks are started through SSH.
@@ -217,4 +227,5 @@ def of_recipe(recipe: Mapping) -> Request:
         drafted=recipe["draft_length"] or None,
         target_model=recipe["target"],
         world_size=recipe["sparks"],
+        environment=recipe.get("environment") or {},
     )

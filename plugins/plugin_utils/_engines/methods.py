@@ -10,8 +10,11 @@ A row, under the name that recipes have for it
     words        its usual name
     description  its effect, as the rest of a sentence
     draft_model  its draft model: a `head` continues from the target's hidden states, with one layer of KV cache of the
-                 target's type; a `model` drafts by itself, with a cache of its own; default: none
+                 target's type, or as many as its own config.json has; a `model` drafts by itself, with a cache of its
+                 own; an `assistant` is a head that only some targets need, the others have prediction layers of their
+                 own, each with a layer of KV cache; default: none, and no KV cache
     engines      by the name of each engine that has it, the engine's spelling of it; the engine's package explains it
+    not_offered  instead of engines, why no engine may use it, as the end of a sentence
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
 
-HEAD, MODEL = "head", "model"
+HEAD, MODEL, ASSISTANT = "head", "model", "assistant"
 # The name of no method: the target model alone.
 NONE = "none"
 
@@ -33,33 +36,45 @@ class Method:
 
     words: str
     description: str
-    engines: t.Mapping[str, t.Mapping[str, t.Any]]
+    engines: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
     draft_model: str | None = None
+    not_offered: str = ""
 
 
 ROW: dict[str, Field] = {
     "words": Field(str, required=True),
     "description": Field(str, required=True),
-    "draft_model": Field(str, choices=(HEAD, MODEL)),
-    "engines": Field(dict, required=True, each=Field(dict, required=True)),
+    "draft_model": Field(str, choices=(HEAD, MODEL, ASSISTANT)),
+    "engines": Field(dict, each=Field(dict, required=True)),
+    "not_offered": Field(str),
 }
 
 
 def read_methods(path: Path) -> dict[str, Method]:
-    """Return the methods of a file, by name; raises DataError."""
+    """Return the rows of a file, by name; raises DataError."""
     rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
+    both = [name for name, row in rows.items() if ("engines" in row) == ("not_offered" in row)]
+    refuse(path, [f"{name} must have either engines or not_offered" for name in both])
     refuse(path, [f"{name} is the name of no method: give it another one" for name in rows if name == NONE])
     return {name: Method(**row) for name, row in rows.items()}
 
 
 FILE = Path(__file__).with_suffix(".yml")
-METHODS = read_methods(FILE)
+ROWS = read_methods(FILE)
+METHODS = {name: row for name, row in ROWS.items() if row.engines}
+# The reason of each method that is not offered.
+NOT_OFFERED = {name: row.not_offered for name, row in ROWS.items() if row.not_offered}
 CHOICES = (*METHODS, NONE)
 
 
 def draft_model(method: str | None) -> str | None:
-    """Return the kind of draft model that a method needs; None if it is not a method."""
+    """Return the kind of draft model that a method may have; None if it has none, or is not a method."""
     return METHODS[method].draft_model if method in METHODS else None
+
+
+def needs_draft_model(method: str | None) -> bool:
+    """Return whether a method drafts with nothing but a draft model."""
+    return draft_model(method) in (HEAD, MODEL)
 
 
 def called(how: t.Mapping[str, t.Any]) -> str:

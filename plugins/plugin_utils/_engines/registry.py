@@ -12,7 +12,12 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import decoding_type
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, called
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    METHODS,
+    NONE,
+    NOT_OFFERED,
+    called,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
 
@@ -24,6 +29,17 @@ DEFAULT = TENSORRT_LLM.name
 def engine_of(how: t.Mapping[str, t.Any]) -> Engine:
     """Return the engine of a recipe, a deployment or a record."""
     return ENGINES[how.get("engine") or DEFAULT]
+
+
+def refused_method(engine: Engine, method: str) -> str:
+    """Return why an engine cannot use a method, with the engines that can; empty if it can."""
+    if method in NOT_OFFERED:
+        return f"method {method} is not offered: {NOT_OFFERED[method]}. Choose one of {', '.join(engine.methods)}"
+    if method in ("", NONE, *engine.methods):
+        return ""
+    others = " and ".join(other.words for other in ENGINES.values() if method in other.methods)
+    have = f"; {others} has it" if others else ""
+    return f"{engine.words} does not have method {method}{have}. Choose one of {', '.join(engine.methods)}"
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:

@@ -49,6 +49,8 @@ class Deployment:
 
     format: int
     deployment: str
+    # Of its recipe; empty if it is the recipe itself.
+    variant: str
     title: str
     source: str
     engine: str
@@ -161,6 +163,7 @@ def build(
     return Deployment(
         format=FORMAT,
         deployment=node["deployment"],
+        variant=recipe.get("variant", ""),
         title=recipe.get("title", ""),
         source=recipe.get("source", ""),
         engine=node["engine"],

@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     MemoryRequest,
     Model,
     Sizes,
+    block_tokens,
     budget,
     bytes_per_token,
     conversation,
@@ -140,7 +141,7 @@ def short_draft(request: MemoryRequest, size: Sizes) -> list[str]:
     draft = request.draft
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
-    what = "EAGLE head" if request.heads else "draft model"
+    what = "head" if request.heads else "draft model"
     beyond = f" {request.engine.beyond_head} there; speculative_serve_context: {draft.max_context} is on the safe side."
     return [
         f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
@@ -181,7 +182,7 @@ def cache_row(request: MemoryRequest, size: Sizes) -> str:
         return f"KV cache: {per_cent(request)} of what is left, at least {size.tokens:,} tokens"
     if size.explicit_tokens:
         return f"KV cache of {size.tokens:,} tokens ({request.engine.names.tokens.rpartition('.')[2]})"
-    return f"KV cache for {conversations(size)}"
+    return f"KV cache{' and states' if request.target.states else ''} for {conversations(size)}"
 
 
 def rows(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> list[dict[str, t.Any]]:
@@ -225,7 +226,7 @@ def on_two(request: MemoryRequest, size: Sizes) -> str:
 
 def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
     """Return the setting with which it fits."""
-    names, block = request.engine.names, request.limits.block
+    names, block = request.engine.names, block_tokens(request)
     if size.explicit_tokens:
         return f"{names.tokens}: {tokens // block * block} in speculative_serve_options"
     if request.is_set(names.context):
@@ -237,7 +238,7 @@ def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
     """Return the setting for the largest concurrency that fits with this context; empty if none does."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
-    many = (tokens - request.limits.block) // conversation(request, size.context)
+    many = (tokens - block_tokens(request)) // conversation(request, size.context)
     if not 0 < many < size.concurrency:
         return ""
     option = request.engine.names.concurrency

@@ -16,7 +16,12 @@ import typing as t
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, answer, of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    Engine,
+    Request,
+    answer,
+    of_recipe,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 
@@ -48,12 +53,19 @@ def without_tags(value: t.Any) -> t.Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def engine_config(
-    engine: Engine, served: Mapping, options: Mapping, sparks: int, cache: int | None = None
-) -> dict[str, t.Any]:
-    """Return the engine options in full with what is wrong with them; `cache` is the planned KV cache in bytes."""
-    request = of_recipe(without_tags({**served, "options": options, "sparks": sparks}))
-    return answer(engine, engine.build(dataclasses.replace(request, kv_cache_bytes=cache or None)))
+def engine_request(args: Mapping, served: Mapping, options: Mapping, sparks: int) -> Request:
+    """Return the request for the engine options of a deployment."""
+    environment = args["given"].get("environment")
+    own = {"options": options, "sparks": sparks, "environment": environment if isinstance(environment, dict) else {}}
+    return of_recipe(without_tags({**served, **own}))
+
+
+def check_models(engine: Engine, request: Request, args: Mapping) -> None:
+    """Raise PlanError if the engine cannot draft with these models, as far as their facts are known."""
+    facts = from_head(args["facts"]) or {}
+    target, draft = (facts.get(name) or {} for name in (request.target_model, request.draft_model))
+    if problems := engine.misfits(request, target, draft):
+        raise sizes.PlanError(" ".join(problems))
 
 
 def notes(recipe: Mapping, served: Mapping) -> list[str]:
@@ -115,16 +127,21 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     """
     served, engine = merged_values(asked), engine_of(asked["recipe"])
     wanted = memory_request(asked, served)
-    written = engine_config(engine, served, wanted["options"], wanted["sparks"])
+    request = engine_request(asked, served, wanted["options"], wanted["sparks"])
+    written = answer(engine, engine.build(request))
     if "errors" in written:
         return written
+    check_models(engine, request, asked)
     wish = sizes.read(wanted)
     plan = {
         **memory_plan(asked, served, wish, host),
         "memory_guard": guard.handed_over(asked["memory_guard"], wish.reserve),
     }
     options = merge_hash(plan["options"], wanted["options"])
-    config = engine_config(engine, served, options, wanted["sparks"], plan["kv_cache_bytes"])
+    complete = dataclasses.replace(
+        request, options=without_tags(options), kv_cache_bytes=plan["kv_cache_bytes"] or None
+    )
+    config = answer(engine, engine.build(complete))
     plan = {
         **plan,
         "warnings": unique(

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.number
     too_large,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Limits, is_set
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import HEAD, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, HEAD, draft_model
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 PLANNED, FRACTION = "planned", "fraction"
@@ -43,17 +43,43 @@ class PlanError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
+class States:
+    """The states that layers of a hybrid model keep for each request, each with the last values of a convolution."""
+
+    layers: int
+    values: int
+    channels: int
+    width: int
+
+    def layer_bytes(self, state_value: float, drafted: int) -> int:
+        """Return the bytes of one layer; a drafted token widens the convolution, whose values are in BF16."""
+        return math.ceil(self.values * state_value + self.channels * (self.width - 1 + drafted) * BF16)
+
+    def request_bytes(self, state_value: float, drafted: int) -> int:
+        """Return the bytes of a request.
+
+        Each drafted token has a state of its own, since it may be rejected; one more is kept for the prefix cache
+        (vllm/v1/kv_cache_interface.py).
+        """
+        return self.layers * self.layer_bytes(state_value, drafted) * (2 + drafted)
+
+
+@dataclasses.dataclass(frozen=True)
 class Model:
     """Facts of a model for the memory plan; None if its files lack them. Weights are in bytes."""
 
     name: str
     weights: int | None
+    # Of all layers that keep keys and values, and of one of them.
     values_per_token: int | None
+    values_per_layer: int | None
     max_context: int | None
     missing: tuple[str, ...] = ()
     fp8_cache: bool = False
     latent: bool = False
     attention_heads: int | None = None
+    states: States | None = None
+    prediction_layers: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +139,8 @@ class MemoryRequest:
     engine: Engine
     options: t.Mapping[str, t.Any]
     limits: Limits
+    # Layers of the target itself that draft.
+    drafting_layers: int = 0
 
     @property
     def models(self) -> list[Model]:
@@ -121,7 +149,7 @@ class MemoryRequest:
     @property
     def heads(self) -> bool:
         """Return whether the draft model is a head, which continues from the target's hidden states."""
-        return draft_model(self.method) == HEAD
+        return draft_model(self.method) in (HEAD, ASSISTANT)
 
     def is_set(self, option: str) -> bool:
         """Return whether an engine option is explicit."""
@@ -161,26 +189,42 @@ def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
     """Return a model from its name and facts; an EAGLE head has one layer of KV cache unless it says otherwise."""
     facts: t.Mapping[str, t.Any] = data.get("facts") or {}
     shape = {key: positive_int(facts.get(key)) for key in ("layers", "kv_heads", "head_dim")}
+    hybrid = positive_int(facts.get("state_layers"))
+    if hybrid:
+        shape["layers"] = positive_int(facts.get("attention_layers"))
     if head and shape["layers"] is None:
         shape["layers"] = 1
     known = [value for value in shape.values() if value is not None]
+    counted = len(known) == len(shape) and facts.get("model_type") not in LATENT_ATTENTION
+    states = read_states(facts)
     weights = positive_int(facts.get("weights_bytes"))
     latent = facts.get("model_type") in LATENT_ATTENTION
     return Model(
         name=str(data.get("name") or "the model"),
         weights=weights,
         # Keys and values, hence the 2.
-        values_per_token=2 * math.prod(known) if len(known) == len(shape) and not latent else None,
+        values_per_token=2 * math.prod(known) if counted else None,
+        values_per_layer=2 * math.prod(known) // (shape["layers"] or 1) if counted else None,
         max_context=positive_int(facts.get("max_context")),
         missing=(
             *(() if weights else ("the size of its weights",)),
             *(("the size of its latent attention's cache",) if latent else ()),
             *(() if latent else tuple(key for key, value in shape.items() if value is None)),
+            *(("the size of its states",) if hybrid and states is None else ()),
         ),
         fp8_cache=str(facts.get("kv_cache_dtype") or "").lower() == "fp8",
         latent=latent,
         attention_heads=positive_int(facts.get("attention_heads")),
+        states=states,
+        prediction_layers=positive_int(facts.get("prediction_layers")) or 0,
     )
+
+
+def read_states(facts: t.Mapping[str, t.Any]) -> States | None:
+    """Return the states of a hybrid model; None of any other model, or if its files do not give their size."""
+    keys = ("state_layers", "state_values", "convolution_values", "convolution_width")
+    layers, values, channels, width = (positive_int(facts.get(key)) for key in keys)
+    return States(layers, values, channels, width) if layers and values and channels and width else None
 
 
 def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
@@ -235,10 +279,14 @@ def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
         raise PlanError(" ".join(errors))
     draft = arguments.get("draft") or {}
     raw = options.get(engine.speculation)
-    written = engine.section(raw).length if isinstance(raw, dict) else None
+    section = engine.section(raw) if isinstance(raw, dict) else None
+    written = section.length if section else None
+    target = read_model(arguments["target"])
+    drafts = draft_model(method or (section.method if section else ""))
+    own_layers = drafts == ASSISTANT and not (draft.get("name") or (section and section.draft))
     request = MemoryRequest(
-        target=read_model(arguments["target"]),
-        draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
+        target=target,
+        draft=read_model(draft, head=drafts in (HEAD, ASSISTANT)) if draft.get("name") else None,
         method=method,
         drafted=max(0, int(arguments.get("draft_length") or written or 0)),
         context=t.cast(int, numbers["context"]),
@@ -250,6 +298,8 @@ def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
         engine=engine,
         options=options,
         limits=engine.limits(options),
+        # Not every config counts them; one is the least that drafts.
+        drafting_layers=(target.prediction_layers or 1) if own_layers else 0,
     )
     check_context(request)
     check_heads(request)
@@ -312,21 +362,39 @@ class Sizes:
     explicit_tokens: bool
 
 
+def block_tokens(request: MemoryRequest) -> int:
+    """Return the tokens of a block of the KV cache. One that also holds states is as large as that of a layer."""
+    limits, target = request.limits, request.target
+    if not limits.blocks_hold_states or target.states is None or not target.values_per_layer:
+        return limits.block
+    token = target.values_per_layer * bytes_per_value(request, target)
+    state = target.states.layer_bytes(limits.state_value, request.drafted)
+    return max(limits.block, round_up(math.ceil(state / token), limits.block))
+
+
+def state_bytes(request: MemoryRequest, sparks: int) -> int:
+    """Return the bytes of the states of all conversations on each node."""
+    states, many = request.target.states, request.limits.concurrency or request.concurrency
+    if states is None:
+        return 0
+    return -(-many * states.request_bytes(request.limits.state_value, request.drafted) // sparks)
+
+
 def conversation(request: MemoryRequest, context: int) -> int:
     """Return the tokens of one conversation in the KV cache, in whole blocks and one more."""
-    block = request.limits.block
+    block = block_tokens(request)
     return round_up(context + request.limits.per_drafted * request.drafted, block) + block
 
 
 def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
     """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
-    return concurrency * conversation(request, context) + request.limits.block
+    return concurrency * conversation(request, context) + block_tokens(request)
 
 
 def tokens_in(request: MemoryRequest, size: int | None) -> int | None:
     """Return the tokens of a KV cache of so many bytes on each Spark; None if that is unknown."""
     each = bytes_per_token(request, request.sparks)
-    return size // each if size and each else None
+    return max(0, size - state_bytes(request, request.sparks)) // each if size and each else None
 
 
 def sizes(request: MemoryRequest) -> Sizes:
@@ -370,23 +438,29 @@ def bytes_per_value(request: MemoryRequest, model: Model) -> float:
 def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
     """Return the bytes of target and draft together on each node; None if one of them is unknown.
 
-    A layer with a sliding window counts as much as the others.
+    A layer with a sliding window counts as much as the others. Layers of the target that draft are of its kind.
     """
+    target = request.target
     if any(model.values_per_token is None for model in request.models):
         return None
     total = sum((model.values_per_token or 0) * bytes_per_value(request, model) for model in request.models)
+    total += request.drafting_layers * (target.values_per_layer or 0) * bytes_per_value(request, target)
     return math.ceil(total / sparks)
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryBudget:
-    """Bytes on each node: weights, workspace, KV cache, usable memory, and the limit of the KV cache."""
+    """Bytes on each node: weights, workspace, KV cache, usable memory, and the limit of the KV cache.
+
+    The states of a hybrid model are a part of the KV cache that does not depend on the context.
+    """
 
     weights: int
     workspace: int
     cache: int | None
     room: int | None
     cache_limit: int | None
+    states: int = 0
 
     @property
     def needed(self) -> int:
@@ -403,10 +477,13 @@ class MemoryBudget:
 
 def budget(request: MemoryRequest, tokens: int, sparks: int, memory: Memory) -> MemoryBudget:
     heavy, each, ceiling = all_weights(request, sparks), bytes_per_token(request, sparks), memory.ceiling()
+    states, limits = state_bytes(request, sparks), request.limits
+    hybrid = limits.hybrid_workspace if request.target.states else None
     return MemoryBudget(
         weights=heavy,
-        workspace=request.limits.workspace,
-        cache=None if each is None else each * tokens,
+        workspace=hybrid or limits.workspace,
+        states=states,
+        cache=None if each is None else each * tokens + states,
         room=memory.ceiling(request.reserve),
         # The server takes at most this fraction of the memory that is free after loading, whatever the tokens are.
         cache_limit=None if ceiling is None else int(request.limits.fraction * max(0, ceiling - heavy)),
@@ -417,14 +494,14 @@ def fitting_tokens(made: MemoryBudget, each: int | None) -> int | None:
     """Return the tokens that fit into the KV cache; None if unknown."""
     if not each or made.room is None or made.cache_limit is None:
         return None
-    return max(0, min(made.room - made.weights - made.workspace, made.cache_limit)) // each
+    return max(0, min(made.room - made.weights - made.workspace, made.cache_limit) - made.states) // each
 
 
 def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None) -> int | None:
     """Return the largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
-    size = request.limits.block
+    size = block_tokens(request)
     most = ((tokens - size) // concurrency // size - 1) * size - request.limits.per_drafted * request.drafted
     if request.target.max_context is not None:
         most = min(most, request.target.max_context)

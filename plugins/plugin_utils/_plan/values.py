@@ -22,12 +22,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import applicable_choice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    ASSISTANT,
     CHOICES,
     METHODS,
     NONE,
+    ROWS,
     draft_model,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of, refused_method
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 
 Mapping = t.Mapping[str, t.Any]
@@ -106,11 +108,16 @@ def sources(recipe: Mapping, inputs: Mapping, choice: Mapping) -> dict[str, tupl
     return result
 
 
-def unused_values(method: str) -> dict[str, t.Any]:
-    """Return the values that do not apply to a method: `none` has neither a draft model nor a draft length."""
+def unused_values(method: str, before: t.Any) -> dict[str, t.Any]:
+    """Return the values that do not apply to a method: `none` has neither a draft model nor a draft length.
+
+    An assistant is made for one method, so that of another method of the recipe is none.
+    """
     if method == NONE:
         return {"draft": "", "draft_length": 0}
-    return {"draft": ""} if method in METHODS and not draft_model(method) else {}
+    kind = draft_model(method)
+    foreign = kind == ASSISTANT and method != before
+    return {"draft": ""} if method in METHODS and (kind is None or foreign) else {}
 
 
 def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
@@ -166,6 +173,9 @@ def merge(
     which speculation pays; None without speculation or figures. `origins` has by name the source (benchmark or given)
     of each value that is not the recipe's, also in words; `lines` are the same for people.
     """
+    method = str(inputs.get("method") or "")
+    if method in ROWS and (refusal := refused_method(engine_of(recipe), method)):
+        raise ValueError(f"speculative_serve_method: {refusal}")
     # Empty means a method in the engine options.
     check_name("speculative_serve_method", inputs.get("method") if inputs.get("method") != "" else None, CHOICES)
     check_name("speculative_serve_family", inputs.get("family"), (AUTO, *engine_of(recipe).families))
@@ -182,7 +192,8 @@ def merge(
             "or use -e speculation=off"
         )
     chosen = result.get("draft_length", ("",))[0] == "benchmark"
-    without = unused_values(values["method"])
+    given_draft = "draft" in result
+    without = unused_values(values["method"], values["method"] if given_draft else recipe.get("method"))
     values.update(without)
     result = {name: source for name, source in result.items() if name not in without}
     origins = {}

@@ -31,8 +31,18 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows i
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT, ENGINES, engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    NONE,
+    NOT_OFFERED,
+    draft_model,
+    needs_draft_model,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
+    DEFAULT,
+    ENGINES,
+    engine_of,
+    refused_method,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
@@ -56,6 +66,7 @@ ENGINE_NAMES = {
     "family": "family",
     "method": "method",
     "draft_model": "draft_model",
+    "environment": "environment",
 }
 
 
@@ -134,6 +145,8 @@ MODEL: dict[str, Field] = {
 RECIPE: dict[str, Field] = {
     "title": Field(str, required=True),
     "source": Field(str, required=True),
+    # What shows that a Spark serves it: its source is a publisher's or an owner's, or our tests alone render it.
+    "evidence": Field(str, default="rendered", choices=("published", "reported", "rendered")),
     # Among how many the attention heads of the target are divided; whether they can be, its own files say.
     "sparks": Field(int, required=True, least=1),
     "engine": Field(str, default=DEFAULT, choices=tuple(ENGINES)),
@@ -146,7 +159,7 @@ RECIPE: dict[str, Field] = {
     # The release family of an image whose tag does not have it.
     "family": Field(str, default=AUTO),
     # Absent if the engine options have the speculation.
-    "method": Field(str, default="", choices=METHOD_NAMES),
+    "method": Field(str, default="", choices=METHOD_NAMES, refused=NOT_OFFERED),
     "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
         dict,
@@ -186,6 +199,16 @@ RECIPE: dict[str, Field] = {
         },
     ),
 }
+# What a variant may change.
+VARIANT = {
+    **{name: RECIPE[name] for name in ("evidence", "note", "method", "draft_length", "draft_model")},
+    **{name: RECIPE[name] for name in ("context", "concurrency", "options", "break_even")},
+    **dict.fromkeys(("title", "source", "image"), Field(str)),
+}
+# Other ways to serve the same target model.
+RECIPE["variants"] = Field(dict, default={}, each=Field(dict, required=True, fields=VARIANT))
+# Keys that a variant with its own method does not take over.
+OF_THE_METHOD = ("method", "draft_length", "draft_model", "break_even")
 
 
 def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
@@ -278,28 +301,52 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     raw, option = (recipe.get("options") or {}).get(engine.speculation), f"options.{engine.speculation}"
     if raw is not None and not (isinstance(raw, dict) and raw):
         return [f"{option} must be a mapping that says how to draft"]
-    if raw and method:
+    if raw and method and not engine.extends_methods:
         return [f"method and {option} both say how to draft: leave one of them out"]
-    if raw:
+    if raw and not method:
         return [f"draft_length is given, but {option} says it"] if length else []
     if not method:
         return [
             f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have {engine.speculation}"
         ]
-    if method not in (*engine.methods, NONE):
-        others = [other.words for other in ENGINES.values() if method in other.methods]
-        return [f"method is '{method}', which {engine.words} does not have{(others and f'; {others[0]} has it') or ''}"]
-    needs_model = method != NONE and METHODS[method].draft_model
+    if refusal := refused_method(engine, method):
+        return [refusal]
     errors = []
-    if needs_model and not recipe.get("draft_model"):
+    if needs_draft_model(method) and not recipe.get("draft_model"):
         errors.append(f"draft_model is missing, and method '{method}' needs one")
-    if not needs_model and recipe.get("draft_model"):
+    if not draft_model(method) and recipe.get("draft_model"):
         errors.append(f"draft_model is given, but method is '{method}'")
     if method == NONE:
         return [*errors, "draft_length is given, but method is 'none'"] if length else errors
     if not isinstance(length, int) or length < 1:
         errors.append(f"draft_length must be 1 or more for method '{method}'")
     return errors
+
+
+def check_variants(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the variants that a command could not name."""
+    return [
+        f"variants.{name} must be lower-case letters, digits and underscores, and begin with a letter"
+        for name in recipe.get("variants") or {}
+        if not NAME.match(name)
+    ]
+
+
+def with_variant(data: t.Mapping[str, t.Any], name: str) -> dict[str, t.Any]:
+    """Return the data of a recipe with the changes of a variant. Engine options are replaced one by one."""
+    changes = data["variants"][name]
+    foreign = OF_THE_METHOD if changes.get("method") else ()
+    kept = {key: value for key, value in data.items() if key != "variants" and key not in foreign}
+    options = {**(data.get("options") or {}), **(changes.get("options") or {})}
+    return {**kept, "title": f"{data['title']}, variant {name}", **changes, "options": options}
+
+
+def missing_variant(recipe: t.Mapping[str, t.Any], variant: str) -> str:
+    """Return why a recipe cannot be served as a variant."""
+    names = list(recipe["variants"])
+    has = f"It has {', '.join(names)}" if names else "It has none, so leave variant out"
+    end = did_you_mean(variant, names) or "."
+    return f"Recipe '{recipe['name']}' has no variant '{variant}'{end} {has}. Nothing was changed."
 
 
 def check_family(recipe: t.Mapping[str, t.Any]) -> list[str]:
@@ -337,6 +384,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
             *check_environment(data),
             *check_expectations(data),
             *check_plain("options", data.get("options")),
+            *check_variants(data),
         ]
     refuse(errors)
     recipe = with_defaults(data, RECIPE)
@@ -415,15 +463,32 @@ def check_name(path: Path) -> None:
         )
 
 
-def complete(name: str, data: t.Any) -> dict[str, t.Any]:
-    """Return the recipe of a name and its data, with every key; raises RecipeError with a line for each error."""
-    recipe = {"name": name, **with_models(validate(data))}
+def complete(name: str, data: t.Any, variant: str = "") -> dict[str, t.Any]:
+    """Return a recipe with its name, its variant, and what follows from its models.
+
+    Raises RecipeError with a line for each error.
+    """
+    recipe = {"name": name, "variant": variant, **with_models(validate(data))}
     refuse([*check_fallback(name, recipe), *check_engine(recipe)])
     return recipe
 
 
-def load(path: Path) -> dict[str, t.Any]:
-    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
+def variants_of(recipe: t.Mapping[str, t.Any], data: t.Mapping[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+    """Return the variants of a recipe by name, each as a recipe; raises RecipeError."""
+    result = {}
+    for variant in recipe["variants"]:
+        try:
+            result[variant] = complete(recipe["name"], with_variant(data, variant), variant)
+        except RecipeError as error:
+            raise RecipeError(str(error).replace("- ", f"- variants.{variant}: ")) from None
+    return result
+
+
+def load(path: Path, variant: str = "") -> dict[str, t.Any]:
+    """Read one recipe file, or a variant in it.
+
+    `name` (the file's, without the ending), `variant` and what follows from its models are added.
+    """
     check_name(path)
     try:
         data = Loader(path.read_text(encoding="utf-8")).get_single_data()
@@ -432,9 +497,13 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        return complete(path.stem, data)
+        recipe = complete(path.stem, data)
+        variants = variants_of(recipe, data)
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
+    if variant and variant not in variants:
+        raise RecipeError(missing_variant(recipe, variant))
+    return variants[variant] if variant else recipe
 
 
 def shipped(directory: Path) -> dict[str, Path]:

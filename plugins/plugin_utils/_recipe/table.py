@@ -14,7 +14,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE, called
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
-COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
+COLUMNS = ("recipe", "target model", "method", "image", "Sparks", "variants")
 # An error's text is indented by as much.
 INDENT = 4
 
@@ -41,6 +41,7 @@ def cells(recipe: Recipe) -> tuple[str, ...]:
         method(recipe),
         image(recipe),
         str(recipe["sparks"]),
+        ", ".join(recipe["variants"]),
     )
 
 
@@ -50,12 +51,15 @@ def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
 
 
 def lines(recipes: t.Iterable[Recipe]) -> list[str]:
-    """Return a name and its description for each, as wide as the page."""
-    rows = table(recipes)
+    """Return a name and its description for each, as wide as the page: beside it, or below where that is too narrow."""
+    rows, room = table(recipes), width() - INDENT
     column = max((len(row["recipe"]) for row in rows), default=0) + 2
+    beside = all(column + len(row["target model"]) < room for row in rows)
     result = []
     for row in rows:
         sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
-        text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}"
-        result += wrap_text(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
+        others = f", variants {row['variants']}" if row["variants"] else ""
+        text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}{others}"
+        name = [f"{row['recipe']:<{column}}"] if beside else [row["recipe"], " " * INDENT]
+        result += [*name[:-1], *wrap_text(text, name[-1], " " * (column if beside else INDENT), room)]
     return result

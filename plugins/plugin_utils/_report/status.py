@@ -25,6 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     join_words,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     SERVING,
@@ -211,7 +212,7 @@ def _previous(previous: Previous) -> str:
     how = drafting(vars(previous))
     when = f", deployed {previous.deployed_at}" if previous.deployed_at else ""
     differs = f"; there {', '.join(previous.differs)}" if previous.differs else ""
-    return previous.deployment + (f" {how}" if how else "") + when + differs
+    return displayed(previous.deployment, previous.variant) + (f" {how}" if how else "") + when + differs
 
 
 def _peer(cluster: Facts) -> str | None:
@@ -286,7 +287,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"
     if status.deployment:
         when = f", deployed {status.deployed_at}" if status.deployed_at else ""
-        yield "deployment", f"{status.deployment}{when}"
+        yield "deployment", f"{displayed(status.deployment, status.variant)}{when}"
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
     if status.url and not _is_worker(status):

@@ -16,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
@@ -119,7 +120,7 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
 
 def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[tuple[str, str]]:
     """Return the deployment's name and where it is reached."""
-    named = [("deployment", record["deployment"])] if record.get("deployment") else []
+    named = [("deployment", displayed(record["deployment"], record.get("variant")))] if record.get("deployment") else []
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     return [*named, *access.rows(record["url"], record.get("listens_on"), endpoint, where)]
 

@@ -29,7 +29,7 @@ lookup:
   words: Prompt Lookup
   description: drafts by looking back into the prompt
   engines:
-    tensorrt_llm: {length: num_nextn_predict_layers, decoding_type: {"1.2": null, "1.3": MTP}}
+    tensorrt_llm: {length: max_total_draft_tokens, decoding_type: {"1.2": null, "1.3": AUTO}}
 """
 FAMILY = """---
 extends: "1.3"
@@ -153,7 +153,7 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     assert found["validated"]["family"] == "9.9"
     options = found["validated"]["options"]
     assert options["invented"] == 3
-    assert options["speculative_config"] == {"decoding_type": "MTP", "num_nextn_predict_layers": 4}
+    assert options["speculative_config"] == {"decoding_type": "AUTO", "max_total_draft_tokens": 4}
     assert [issue["id"] for issue in found["validated"]["known_issues"]] == ["invented-1"]
     script = found["nodes"]["spark-1"]["script"]
     assert (script["draft"], script["target"].endswith("models--example--target/snapshots/1")) == ("", True)

@@ -97,6 +97,42 @@ def test_the_plan_of_a_recipe(hub: Path, name: str) -> None:
     assert result["verdict"] == "fits"
 
 
+# The shapes of hybrid models, and the bytes of their weights: those of the repository, and what vLLM loaded.
+HYBRIDS: dict[str, dict[str, t.Any]] = {
+    "single_qwen3_6_35b_mtp": {
+        "weights_bytes": 23_500_000_000,
+        **{"layers": 40, "kv_heads": 2, "head_dim": 256, "max_context": 262_144, "prediction_layers": 1},
+        **{"attention_layers": 10, "state_layers": 30, "state_values": 32 * 128 * 128},
+        **{"convolution_values": 8192, "convolution_width": 4},
+    },
+    "single_nemotron_3_super_mtp": {
+        "weights_bytes": 80_563_000_000,
+        **{"layers": 88, "kv_heads": 2, "head_dim": 128, "max_context": 262_144, "prediction_layers": 1},
+        **{"attention_layers": 8, "state_layers": 40, "state_values": 128 * 64 * 128},
+        **{"convolution_values": 10_240, "convolution_width": 4},
+    },
+    # The weights of Inferact's checkpoint; nvidia's may be smaller.
+    "single_qwen3_8_27b_mtp": {
+        "weights_bytes": 26_381_249_312,
+        **{"layers": 64, "kv_heads": 4, "head_dim": 256, "max_context": 262_144, "prediction_layers": 1},
+        **{"attention_layers": 16, "state_layers": 48, "state_values": 48 * 128 * 128},
+        **{"convolution_values": 10_240, "convolution_width": 4},
+    },
+}
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_a_hybrid_model_fits_with_the_concurrency_of_its_recipe(name: str) -> None:
+    recipe = load(RECIPES / f"{name}.yml")
+    same = {key: recipe[key] for key in ("method", "draft_length", "context", "concurrency", "kv_cache", "options")}
+    memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "usage": []}
+    target = {"name": recipe["target"], "facts": HYBRIDS[name]}
+    result = plan(read({**same, "engine": "vllm", "target": target, "reserve_gib": 12, "memory": memory}))
+    assert result["verdict"] == "fits"
+    # In a pass there is room for a block.
+    assert {**result["options"], **recipe["options"]}["max-num-batched-tokens"] >= 8192
+
+
 @pytest.mark.parametrize("name", STATED)
 def test_what_a_recipes_comment_states(name: str) -> None:
     words, stated = STATED[name]

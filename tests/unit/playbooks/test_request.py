@@ -20,6 +20,16 @@ ROOT = Path(__file__).parents[3]
     [
         ("request", {"previous": "true", "recipe": "single_eagle3"}, "Leave one of them out."),
         (
+            "request",
+            {"previous": "true", "variant": "qa"},
+            "but variant=qa selects another one. Leave one of them out.",
+        ),
+        (
+            "single_eagle3",
+            {"variant": "quick"},
+            "Recipe 'single_eagle3' has no variant 'quick'. It has qa. Nothing was changed.",
+        ),
+        (
             "single_eagle3",
             {"recipe": "single_qwen3_30b"},
             "recipe is 'single_qwen3_30b', but this playbook serves only 'single_eagle3'.",

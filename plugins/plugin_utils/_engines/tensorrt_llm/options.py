@@ -85,7 +85,7 @@ def _excluded(method: str) -> str:
 def _speculation(request: Request, spelling: Spelling, family: Family) -> dict[str, t.Any]:
     draft_model = request.draft_model if METHODS[request.method or NONE].draft_model else None
     inputs = {spelling.length: request.drafted, family["draft_model_key"]: draft_model or None}
-    return {key: value for key, value in inputs.items() if value is not None}
+    return {**{key: value for key, value in inputs.items() if value is not None}, **spelling.adds}
 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:

@@ -8,6 +8,7 @@
 
 length         the key of speculative_config for the draft length; default: max_draft_len
 decoding_type  by release family; a family that extends another one inherits its spelling
+adds           further keys of speculative_config
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Spelling:
 
     decoding_type: t.Mapping[str, str]
     length: str = LENGTH
+    adds: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
     def in_family(self, family: Family) -> str | None:
         """Return the decoding type in a family, if it has the method."""
@@ -44,6 +46,7 @@ class Spelling:
 
 ROW: dict[str, Field] = {
     "length": Field(str),
+    "adds": Field(dict),
     "decoding_type": Field(
         dict,
         required=True,

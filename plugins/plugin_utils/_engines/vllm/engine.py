@@ -13,7 +13,12 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends, Engine, Section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import RANGES, build, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
+    RANGES,
+    build,
+    misfits,
+    render,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import SPECULATION
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
     LENGTH,
@@ -28,7 +33,7 @@ def section(given: t.Mapping[str, t.Any]) -> Section:
     """Return the method, the draft model and the draft length in a speculative-config."""
     draft = given.get(MODEL)
     return Section(
-        method=method_of(given.get("method")),
+        method=method_of(given),
         draft=draft if isinstance(draft, str) else None,
         length=positive_int(given.get(LENGTH)),
         length_key=LENGTH,
@@ -53,6 +58,7 @@ VLLM = Engine(
     words="vLLM",
     keeps_entrypoint=False,
     speculation=SPECULATION,
+    extends_methods=True,
     methods=tuple(SPELLINGS),
     families=(),
     ranges=RANGES,
@@ -61,6 +67,7 @@ VLLM = Engine(
     build=build,
     render=render,
     section=section,
+    misfits=misfits,
     limits=memory.limits,
     fill=memory.fill,
     container_role="vllm_container",

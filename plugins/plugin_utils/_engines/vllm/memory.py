@@ -26,6 +26,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
 BLOCK = 16
 # Besides weights and KV cache, 5.4 to 6.7 GiB were measured on a GB10 (llamastash issue 81).
 WORKSPACE = 7 * 2**30
+# Planned for a hybrid model on a GB10 (luisefigueroa/pulsar-gb10-vllm-stack, Nemotron-3-Super).
+HYBRID_WORKSPACE = 12 * 2**30
 # Each drafted token takes a slot of a request (vllm/config/vllm.py).
 PER_DRAFTED = 1
 # Tokens of a pass. The defaults differ between releases, and those before 0.33 take a Spark for a data centre's GPU.
@@ -62,6 +64,10 @@ def limits(options: Options) -> Limits:
         per_drafted=PER_DRAFTED,
         workspace=WORKSPACE,
         cache_bytes=positive_int(options.get(BYTES)),
+        state_value=2.0 if options.get("mamba-ssm-cache-dtype") in ("float16", "bfloat16") else 4.0,
+        hybrid_workspace=HYBRID_WORKSPACE,
+        # vllm/v1/core/kv_cache_utils.py makes the pages of all kinds of layers equally large.
+        blocks_hold_states=True,
     )
 
 

@@ -17,21 +17,31 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     version_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    NONE,
+    needs_draft_model,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
     READ_RELEASE,
     RULES,
     SPECULATION,
     Subject,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import SPELLINGS, section_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
+    SPELLINGS,
+    decided_keys,
+    method_of,
+    section_of,
+)
 
 # Before it, the page cache counts as used memory, and the NCCL of its images hangs: vllm-project/vllm pull request
 # 48140 and issue 42354.
 FIRST = "0.24.0"
 # From here on an answer may have the counts of its own drafts (vllm/engine/arg_utils.py).
 COUNTING, COUNTS = "0.29.0", "per-request-spec-decode-metrics"
+# The variable by which vLLM chooses its model runner; by default that is V2 where V2 has everything.
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 RANGES: list[Range] = [[FIRST, None]]
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
@@ -50,17 +60,29 @@ def check_release(name: str, version: Version | None, report: Report) -> None:
         report.warn("release", f"{name} is not the release whose options are known here ({READ_RELEASE}): {UNREAD}")
 
 
+def further_keys(method: str, section: t.Any, report: Report) -> dict[str, t.Any]:
+    """Return the keys of an explicit speculative-config beside a method; those that the method decides are errors."""
+    if not isinstance(section, dict):
+        if section is not None:
+            report.error(SPECULATION, f"must be a mapping, not {seen(section)}")
+        return {}
+    decided = [key for key in section if str(key).replace("-", "_") in decided_keys(method)]
+    for key in decided:
+        report.error(f"{SPECULATION}.{key}", f"remove it: it follows from method {method} and its inputs")
+    return {key: value for key, value in section.items() if key not in decided}
+
+
 def merged(request: Request, version: Version | None, report: Report) -> dict[str, t.Any]:
-    """Return the free options together with the neutral inputs; speculation from both sides is an error."""
-    options = dict(request.options)
-    if request.method is not None and options.get(SPECULATION) is not None:
-        report.error(SPECULATION, f"conflicts with method {request.method}. Remove one of the two")
-    elif request.method not in (None, NONE, *SPELLINGS):
-        report.error("method", f"vLLM does not have {request.method}; it has {', '.join(SPELLINGS)}")
-    elif draft_model(request.method) and not request.draft_model:
-        report.error("draft_model", f"is missing, and the method {request.method} needs one")
-    elif section := section_of(request.method, request.drafted, request.draft_model):
-        options[SPECULATION] = section
+    """Return the free options together with the neutral inputs."""
+    options, method = dict(request.options), request.method
+    if method is not None:
+        further = further_keys(method, options.pop(SPECULATION, None), report)
+        if method not in (NONE, *SPELLINGS):
+            report.error("method", f"vLLM does not have {method}; it has {', '.join(SPELLINGS)}")
+        elif needs_draft_model(method) and not request.draft_model:
+            report.error("draft_model", f"is missing, and the method {method} needs one")
+        elif section := section_of(method, request.drafted, request.draft_model, further):
+            options[SPECULATION] = section
     if request.target_model and "served-model-name" not in options:
         options["served-model-name"] = request.target_model.rpartition("/")[2]
     counting = version_of(COUNTING)
@@ -70,6 +92,50 @@ def merged(request: Request, version: Version | None, report: Report) -> dict[st
     elif version is not None and counting is not None and version >= counting:
         options.setdefault(COUNTS, "summary")
     return options
+
+
+def is_before(version: Version | None, first: str) -> bool:
+    """Return whether a version is known, and older than a release."""
+    limit = version_of(first)
+    return version is not None and limit is not None and version < limit
+
+
+def check_method(request: Request, section: t.Any, version: Version | None, report: Report) -> None:
+    """Check that the release and the environment let vLLM use the method."""
+    name = method_of(section)
+    spelling = SPELLINGS.get(name)
+    if spelling is None:
+        return
+    if is_before(version, spelling.since):
+        report.error(
+            "method", f"{name} needs vLLM {spelling.since} or later, and {request.release} is older. Use a newer image"
+        )
+    if spelling.runner and str(request.environment.get(RUNNER)) == "0":
+        report.error(
+            "environment", f"{RUNNER} is 0, but only the model runner {spelling.runner} has {name}. Remove the variable"
+        )
+
+
+def misfits(request: Request, target: t.Mapping[str, t.Any], draft: t.Mapping[str, t.Any]) -> list[str]:
+    """Return as sentences why vLLM cannot use the method with models of these facts."""
+    name = request.method or method_of(request.options.get(SPECULATION))
+    spelling = SPELLINGS.get(name)
+    if spelling is None:
+        return []
+    problems = []
+    if spelling.garbles_hybrids and target.get("state_layers"):
+        problems.append(
+            f"Method {name} makes vLLM garble the text of {request.target_model}, a hybrid model of type "
+            f"{target.get('model_type')}: see {spelling.garbles_hybrids}. Choose another method, or none."
+        )
+    kind = draft.get("architecture")
+    first = spelling.drafts.get(kind or "", "")
+    if is_before(version_of(release_of(request.release)), first):
+        problems.append(
+            f"{request.draft_model} is a {kind}, but the image {request.release} is older than vLLM {first}, the first "
+            "that has it. Use a newer image."
+        )
+    return problems
 
 
 def build(request: Request) -> Built:
@@ -82,6 +148,7 @@ def build(request: Request) -> Built:
     if request.world_size < 1:
         report.error("world_size", f"must be at least 1, not {request.world_size}")
     options = merged(request, version, report)
+    check_method(request, options.get(SPECULATION), version, report)
     known = version_of(READ_RELEASE)
     is_read = version is not None and known is not None and version[:3] == known[:3]
     for rule in RULES:

@@ -6,13 +6,19 @@
 
 """vLLM's spelling of the speculation methods: their rows of methods.yml, under its name.
 
-method  the value of the key method in speculative-config
-adds    further keys of speculative-config
+method           the value of the key method in speculative-config
+adds             further keys of speculative-config, which the engine options may replace
+fixed            further keys by which vLLM tells it from another method, which they may not
+since            the first release that has it; default: all that the collection serves
+drafts           by the architecture of a draft model, the first release that has it
+runner           the model runner that alone has it; default: any
+garbles_hybrids  the thread that reports wrong text for hybrid targets, to which it is refused
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from pathlib import Path
 
@@ -36,9 +42,27 @@ class Spelling:
 
     method: str
     adds: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    fixed: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    since: str = ""
+    drafts: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    runner: str = ""
+    garbles_hybrids: str = ""
+
+    def has(self, section: t.Mapping[str, t.Any]) -> bool:
+        """Return whether a speculative-config has this method."""
+        return section.get("method") == self.method and self.fixed.items() <= section.items()
 
 
-ROW: dict[str, Field] = {"method": Field(str, required=True), "adds": Field(dict)}
+RELEASE = Field(str, pattern=re.compile(r"\d+\.\d+\.\d+"), form="a release such as 0.28.0")
+ROW: dict[str, Field] = {
+    "method": Field(str, required=True),
+    "adds": Field(dict),
+    "fixed": Field(dict),
+    "since": RELEASE,
+    "drafts": Field(dict, each=RELEASE),
+    "runner": Field(str, choices=("V2",)),
+    "garbles_hybrids": Field(str),
+}
 
 
 def read(path: Path) -> dict[str, Spelling]:
@@ -51,21 +75,33 @@ def read(path: Path) -> dict[str, Spelling]:
 SPELLINGS = read(FILE)
 
 
-def method_of(method: t.Any) -> str:
-    """Return our name of a method of vLLM, or vLLM's own where it belongs to none of ours."""
+def method_of(section: t.Any) -> str:
+    """Return our name of the method in a speculative-config, or vLLM's own where it belongs to none of ours."""
+    method = section.get("method") if isinstance(section, dict) else None
     if not isinstance(method, str) or not method:
         return ""
-    return next((name for name, spelling in SPELLINGS.items() if spelling.method == method), method)
+    names = [name for name, spelling in SPELLINGS.items() if spelling.has(section)]
+    # One with fixed keys is told by them from the method without.
+    return max(names, key=lambda name: len(SPELLINGS[name].fixed), default=method)
 
 
-def section_of(method: str | None, drafted: int | None, model: str | None) -> dict[str, t.Any]:
-    """Return the speculative-config of a method; empty without one."""
+def decided_keys(method: str) -> tuple[str, ...]:
+    """Return the keys of speculative-config that follow from a method and its inputs."""
+    return ("method", LENGTH, MODEL, *(SPELLINGS[method].fixed if method in SPELLINGS else ()))
+
+
+def section_of(
+    method: str | None, drafted: int | None, model: str | None, options: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return the speculative-config of a method with further keys of it from the options; empty without a method."""
     if method in (None, NONE) or method not in SPELLINGS:
         return {}
     spelling = SPELLINGS[method]
-    inputs = {LENGTH: drafted, MODEL: model if draft_model(method) else None}
+    inputs = {LENGTH: drafted, MODEL: (model or None) if draft_model(method) else None}
     return {
         "method": spelling.method,
         **{key: value for key, value in inputs.items() if value is not None},
         **spelling.adds,
+        **options,
+        **spelling.fixed,
     }

@@ -53,6 +53,11 @@ def test_a_recipe_without_its_drafts(tmp_path: Path) -> None:
     assert (alone["name"], alone["method"], alone["draft"]) == ("single_eagle3", "none", "")
 
 
+def test_a_variant_of_a_recipe(tmp_path: Path) -> None:
+    recipe = result(tmp_path, {"recipe": "single_eagle3", "variant": "qa"})["recipe"]
+    assert (recipe["name"], recipe["variant"], recipe["draft_length"]) == ("single_eagle3", "qa", 3)
+
+
 def test_a_recipe_that_does_not_exist(tmp_path: Path) -> None:
     code, said = run(tmp_path, {"recipe": "single_draft_targt"})
     assert code == 2

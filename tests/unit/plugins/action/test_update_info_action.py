@@ -31,6 +31,13 @@ def test_a_deployment_without_speculation_has_its_recipe() -> None:
     assert recipe_of({**RECORD, "method": "none", "draft_model": ""}, "")[1]["method"] == "none"
 
 
+def test_a_deployment_of_a_variant_has_that_variant() -> None:
+    record = {**RECORD, "variant": "qa", "draft_model": "nvidia/gpt-oss-120b-Eagle3"}
+    assert recipe_of(record, "")[1]["variant"] == "qa"
+    # What newer versions are deployed with is the whole recipe.
+    assert recipe_of({**record, "variant": ""}, "") == ("", {})
+
+
 @pytest.mark.parametrize("changes", [{"deployment": "mine"}, {"target_model": "a/b"}, {"draft_model": "a/b"}])
 def test_a_deployment_of_another_name_or_other_models_has_no_known_recipe(changes: dict[str, str]) -> None:
     assert recipe_of({**RECORD, **changes}, "") == ("", {})

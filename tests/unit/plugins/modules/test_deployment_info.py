@@ -687,6 +687,7 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
         "nodes": [],
         "decoding_type": None,
         "differs": [],
+        "variant": None,
     }
     assert result["disk"]["previous_image_bytes"] == 3
     assert (result["disk"]["models_used_bytes"], result["disk"]["unused_models"]) == (5, [])

@@ -115,7 +115,19 @@ GPT_OSS_FACTS = {
     "experts": 128,
     "active_experts": 4,
     "kv_cache_dtype": None,
+    "attention_layers": None,
+    "state_layers": None,
+    "state_values": None,
+    "convolution_values": None,
+    "convolution_width": None,
+    "prediction_layers": None,
 }
+# The layers of Qwen3.5 and later, and of Nemotron-H.
+DELTA_NET = {
+    **{"linear_num_value_heads": 32, "linear_num_key_heads": 16, "linear_conv_kernel_dim": 4},
+    **{"linear_key_head_dim": 128, "linear_value_head_dim": 128, "num_hidden_layers": 8},
+}
+MAMBA = {"mamba_num_heads": 128, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "conv_kernel": 4}
 
 
 def test_facts_of_a_mixture_of_experts() -> None:
@@ -139,6 +151,37 @@ def test_facts_of_a_model_that_also_sees() -> None:
     facts = model_facts(config, {}, 1)
     assert (facts["architecture"], facts["model_type"], facts["hidden_size"]) == ("SeesAndWrites", "sees", 4096)
     assert (facts["experts"], facts["active_experts"]) == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({**DELTA_NET, "layer_types": [*["linear_attention"] * 3, "full_attention"] * 2}, (2, 6, 524_288, 8192, 4)),
+        ({**DELTA_NET, "full_attention_interval": 4}, (2, 6, 524_288, 8192, 4)),
+        ({"text_config": {**DELTA_NET, "full_attention_interval": 4}}, (2, 6, 524_288, 8192, 4)),
+        ({**MAMBA, "hybrid_override_pattern": "MEM*-M"}, (1, 3, 1_048_576, 10_240, 4)),
+        ({**MAMBA, "layers_block_type": ["mamba", "moe", "attention"]}, (1, 1, 1_048_576, 10_240, 4)),
+        ({"layer_types": ["linear_attention", "full_attention"]}, (1, 1, None, None, None)),
+        # Each of them keeps keys and values.
+        ({"layer_types": ["sliding_attention", "full_attention"]}, (None,) * 5),
+        ({"layer_types": 3, "hybrid_override_pattern": ""}, (None,) * 5),
+    ],
+)
+def test_layers_of_a_hybrid_model(config: dict[str, t.Any], expected: tuple[int | None, ...]) -> None:
+    facts = model_facts(config, {}, None)
+    keys = ("attention_layers", "state_layers", "state_values", "convolution_values", "convolution_width")
+    assert tuple(facts[key] for key in keys) == expected
+
+
+@pytest.mark.parametrize("key", ["num_nextn_predict_layers", "mtp_num_hidden_layers"])
+def test_layers_that_predict_further_tokens(key: str) -> None:
+    assert model_facts({"text_config": {key: 1}}, {}, None)["prediction_layers"] == 1
+
+
+def test_facts_of_a_head_in_the_format_of_speculators() -> None:
+    layer = {"num_hidden_layers": 1, "num_key_value_heads": 8, "head_dim": 64, "hidden_size": 2880}
+    facts = model_facts({"architectures": ["Eagle3Speculator"], "transformer_layer_config": layer}, {}, 1)
+    assert (facts["architecture"], facts["layers"], facts["kv_heads"]) == ("Eagle3Speculator", 1, 8)
 
 
 def test_latent_attention_has_no_heads_to_count() -> None:

@@ -15,7 +15,6 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import BenchmarkError, SweepPoint
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import spelling
 
 REPOSITORY = Path(__file__).parents[5]
 SECTION = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/cache/draft"}
@@ -139,13 +138,12 @@ def test_of_several_sparks_the_options_are_for_as_many_ranks(sparks: int) -> Non
         points({**RECORD, "options": options})
 
 
-def test_a_length_is_measured_under_the_key_of_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_length_is_measured_under_the_key_of_its_method() -> None:
     record = copy.deepcopy(RECORD)
-    record["options"]["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": 1}
+    record["options"]["speculative_config"] = {"decoding_type": "SA", "num_nextn_predict_layers": 1}
     with pytest.raises(BenchmarkError, match="has no max_draft_len"):
         points(record)
-    row = spelling.Spelling({"1.3": "MTP"}, length="num_nextn_predict_layers")
-    monkeypatch.setitem(spelling.SPELLINGS, "mtp", row)
+    record["options"]["speculative_config"]["decoding_type"] = "MTP"
     assert "num_nextn_predict_layers: 3" in points(record)[1]["options"]
 
 

@@ -15,6 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
     ENGINES,
     drafting,
     engine_of,
+    refused_method,
 )
 from server.engines.registry import ENGINES as IN_CONTAINER
 
@@ -46,7 +47,8 @@ def test_an_option_is_given_also_as_null(path: str, given: bool) -> None:
         ({"method": "none"}, "without speculation"),
         ({"method": "eagle3", "draft_length": 3}, "with EAGLE-3, draft length 3"),
         ({"method": "", "options": {"speculative_config": {"decoding_type": "Eagle"}}}, "with EAGLE-3, by a"),
-        ({"method": "", "options": {"speculative_config": {"decoding_type": "NGram"}}}, "with NGram, by a"),
+        ({"method": "", "options": {"speculative_config": {"decoding_type": "NGram"}}}, "with n-gram, by a"),
+        ({"method": "", "options": {"speculative_config": {"decoding_type": "SA"}}}, "with SA, by a"),
         ({"method": "", "decoding_type": "Eagle3"}, "with EAGLE-3, by a"),
         ({"method": ""}, "with a speculative_config of its own"),
     ],
@@ -54,6 +56,23 @@ def test_an_option_is_given_also_as_null(path: str, given: bool) -> None:
 def test_speculation_in_words(how: dict[str, t.Any], words: str | None) -> None:
     said = drafting(how)
     assert said == words if said is None or words is None else said.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("engine", "method", "words"),
+    [
+        ("vllm", "", ""),
+        ("vllm", "none", ""),
+        ("vllm", "dspark", ""),
+        ("tensorrt_llm", "dspark", "TensorRT-LLM does not have method dspark; vLLM has it. Choose one of eagle3, "),
+        ("vllm", "unheard", "vLLM does not have method unheard. Choose one of eagle3, "),
+        ("vllm", "suffix", "method suffix is not offered: vLLM needs the package arctic-inference"),
+    ],
+)
+def test_a_method_that_an_engine_lacks_names_the_engines_that_have_it(engine: str, method: str, words: str) -> None:
+    said = refused_method(ENGINES[engine], method)
+    assert said.startswith(words)
+    assert bool(said) == bool(words)
 
 
 def test_an_engine_is_complete() -> None:

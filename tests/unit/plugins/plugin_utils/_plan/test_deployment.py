@@ -56,7 +56,7 @@ SOCKETS = {**RDMA, "name": "Socket", "rdma": False, "devices": ["enp1s0f1np1"], 
 SMALLER = {"id": "smaller_context", "message": "Smaller."}
 
 
-def planned(**changes: t.Any) -> Deployment:
+def planned(variant: t.Any = "", **changes: t.Any) -> Deployment:
     plan = {
         "node": {
             "deployment": "mine",
@@ -76,7 +76,7 @@ def planned(**changes: t.Any) -> Deployment:
     values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "concurrency": "2", "break_even": None}
     return deployment.build(
         plan,
-        recipe={"title": "Mine", "source": "me"},
+        recipe={"title": "Mine", "source": "me", "variant": variant},
         values=values,
         memory={"context": 1024, "rows": [{"what": "weights", "bytes": 1}], "free_for_gpu": "not known"},
         config={"family": "1.3", "options": {"max_seq_len": 1024}, "text": "max_seq_len: 1024\n"},
@@ -123,6 +123,11 @@ def test_a_record_has_the_keys_that_it_always_had(case: str) -> None:
         assert set(record) == set(kept)
         for key in ("image", "cluster"):
             assert kept[key] == "<as on spark-1>" or set(record[key]) == set(kept[key])
+
+
+def test_a_record_names_the_variant_of_its_recipe() -> None:
+    assert planned().variant == ""
+    assert planned("qa").variant == "qa"
 
 
 def test_a_record_is_a_deployment_with_what_was_seen() -> None:

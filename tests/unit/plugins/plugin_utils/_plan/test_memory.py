@@ -17,7 +17,12 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan, tightest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import PlanError, read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
+    PlanError,
+    block_tokens,
+    bytes_per_token,
+    read,
+)
 
 
 def model(name: str, weights: int, layers: int | None, kv_heads: int, head_dim: int, context: int) -> dict[str, t.Any]:
@@ -412,7 +417,7 @@ def test_an_eagle_head_with_a_shorter_context() -> None:
     short = model("example/head", 431_000_000, None, 8, 64, 2048)
     (warning,) = planned(EAGLE, {"draft": short})["warnings"]
     assert warning == (
-        "The EAGLE head example/head was made for 2,048 tokens, so its drafts are seldom accepted between there and "
+        "The head example/head was made for 2,048 tokens, so its drafts are seldom accepted between there and "
         "32,768. TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions "
         "there; speculative_serve_context: 2048 is on the safe side."
     )
@@ -601,6 +606,93 @@ def test_vllm_gets_its_kv_cache_in_bytes_and_the_fraction_that_its_start_needs()
         "kv-cache-memory-bytes": 8_224 * 73_728,
         "gpu-memory-utilization": 0.58,
     }
+
+
+# The shapes of the checkpoints nvidia/Qwen3.6-35B-A3B-NVFP4 and nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4.
+QWEN_HYBRID: dict[str, t.Any] = {
+    "name": "nvidia/Qwen3.6-35B-A3B-NVFP4",
+    "facts": {
+        "weights_bytes": 23_500_000_000,
+        **{"layers": 40, "kv_heads": 2, "head_dim": 256, "max_context": 262_144, "prediction_layers": 1},
+        **{"attention_layers": 10, "state_layers": 30, "state_values": 32 * 128 * 128},
+        **{"convolution_values": 8192, "convolution_width": 4},
+    },
+}
+NEMOTRON: dict[str, t.Any] = {
+    "name": "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4",
+    "facts": {
+        "weights_bytes": 80_600_000_000,
+        **{"layers": 88, "kv_heads": 2, "head_dim": 128, "max_context": 262_144, "prediction_layers": 1},
+        **{"attention_layers": 8, "state_layers": 40, "state_values": 128 * 64 * 128},
+        **{"convolution_values": 10_240, "convolution_width": 4},
+    },
+}
+FP8 = {"engine": "vllm", "options": {"kv-cache-dtype": "fp8"}, "draft": {}, "method": "mtp"}
+
+
+@pytest.mark.parametrize(
+    ("target", "drafted", "tokens"),
+    # The blocks that were logged on a Spark: eugr/spark-vllm-docker pull request 98.
+    [(QWEN_HYBRID, 3, 2144), (NEMOTRON, 2, 8400)],
+)
+def test_a_block_holds_the_state_of_a_layer(target: dict[str, t.Any], drafted: int, tokens: int) -> None:
+    assert block_tokens(read(arguments(FP8, target=target, draft_length=drafted))) == tokens
+    # TensorRT-LLM keeps its states elsewhere.
+    elsewhere = arguments(target=target, draft={}, method="mtp", draft_length=drafted)
+    assert block_tokens(read(elsewhere)) == 32
+
+
+def test_a_hybrid_model_keeps_keys_and_values_of_its_attention_and_states_of_the_rest() -> None:
+    result = planned(FP8, target=QWEN_HYBRID, draft_length=3, context=262_144, concurrency=2)
+    # 262,144 + 3 tokens in blocks of 2,144 are 263,712, and one more for each; and one for both. 10 layers and the one
+    # that drafts keep 1,024 bytes of a token. 30 layers keep 2,195,456 bytes five times for each of two.
+    tokens = 2 * (263_712 + 2_144) + 2_144
+    assert result["rows"][1]["bytes"] == tokens * 11 * 1024 + 2 * 30 * 2_195_456 * 5
+    assert result["rows"][1]["name"].startswith("KV cache and states for 2 conversations")
+    assert result["rows"][2]["bytes"] == 12 * 2**30
+    assert (result["verdict"], result["options"]["kv-cache-memory-bytes"]) == ("fits", result["rows"][1]["bytes"])
+
+
+def test_a_smaller_state_takes_half() -> None:
+    full, half = (
+        planned({**FP8, "options": {"kv-cache-dtype": "fp8", **more}}, target=NEMOTRON, draft_length=1)[
+            "kv_cache_bytes"
+        ]
+        for more in ({}, {"mamba-ssm-cache-dtype": "float16"})
+    )
+    assert half < full
+
+
+def test_the_context_that_fits_a_hybrid_model_does() -> None:
+    given = {**FP8, "target": NEMOTRON, "draft_length": 3, "concurrency": 16}
+    refused = planned(given, context=262_144)
+    assert refused["verdict"] == "less_context"
+    fitting = refused["fitting_context"]
+    assert planned(given, context=fitting)["verdict"] == "fits"
+
+
+def test_states_of_unknown_size_are_not_counted() -> None:
+    facts = {**QWEN_HYBRID["facts"], "state_values": None}
+    result = planned(FP8, target={"name": "a/b", "facts": facts}, draft_length=1)
+    assert result["verdict"] == "unknown"
+    assert "the size of its states" in result["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers"),
+    [
+        ({"method": "mtp"}, 37),
+        ({"method": "ngram"}, 36),
+        # vLLM's own section.
+        ({"method": "", "options": {"speculative-config": {"method": "mtp", "num_speculative_tokens": 3}}}, 37),
+        ({"method": "mtp", "draft": model("a/assistant", 1, 4, 8, 64, 131_072)}, 40),
+        ({"method": "dflash", "draft": model("a/dflash", 1, 5, 8, 64, 131_072)}, 41),
+        ({"method": "pard", "draft": model("a/pard", 1, 16, 8, 64, 131_072)}, 52),
+    ],
+)
+def test_the_layers_of_what_drafts_are_in_the_same_pool(changes: dict[str, t.Any], layers: int) -> None:
+    request = read(arguments(ALONE, engine="vllm", draft_length=3, **changes))
+    assert bytes_per_token(request, 1) == layers * 2048
 
 
 def test_vllm_may_take_a_fraction_of_all_that_is_usable() -> None:

@@ -240,3 +240,19 @@ def test_a_value_that_this_run_puts_back_is_told_with_the_plan() -> None:
     # What serves is another deployment.
     other = {**record, "deployment": "other"}
     assert "changed:" not in "".join(made(records={"spark-1": {"latest": record, "present": other}})["lines"])
+
+
+def test_a_method_that_does_not_suit_the_models_is_refused_before_they_are_downloaded() -> None:
+    recipe = {**RECIPE, "engine": "vllm", "image": "vllm/vllm-openai:v0.32.0", "draft": "", "method": "ngram"}
+    recipe["options"] = {}
+    facts = {"a/target": {**FACTS["a/target"], "model_type": "nemotron_h", "state_layers": 3}}
+    given = {"image": recipe["image"], "draft": ""}
+    with pytest.raises(PlanError, match=r"a hybrid model of type nemotron_h: see https://\S+39273"):
+        made(given, recipe=recipe, facts={"spark-1": facts})
+    assert "config" in made(given, recipe=recipe)
+
+
+def test_the_environment_is_judged_with_the_method() -> None:
+    recipe = {**RECIPE, "engine": "vllm", "image": "vllm/vllm-openai:v0.32.0", "method": "dspark", "options": {}}
+    given = {"image": recipe["image"], "environment": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
+    assert [error["path"] for error in made(given, recipe=recipe)["errors"]] == ["environment"]

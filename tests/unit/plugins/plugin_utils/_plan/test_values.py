@@ -62,6 +62,12 @@ Served = tuple[str, str, int]
         ),
         # Without drafts there is nothing to say of their length.
         (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no speculation, {GIVEN_HERE}"]),
+        # An assistant is made for one method: the head of another one is none.
+        (None, {"method": "mtp"}, ("mtp", "", 5), [f"method mtp, {GIVEN_HERE}"]),
+        (
+            *(None, {"method": "mtp", "draft": "an/assistant"}, ("mtp", "an/assistant", 5)),
+            [f"draft model an/assistant, {GIVEN_HERE}", f"method mtp, {GIVEN_HERE}"],
+        ),
         (None, {"method": ""}, ("", "a/draft", 5), [f"method of its own, {GIVEN_HERE}"]),
         (None, {"draft": "/srv/draft"}, ("eagle3", "/srv/draft", 5), [f"draft model /srv/draft, {GIVEN_HERE}"]),
         # Text from the command line is the same number.
@@ -111,6 +117,8 @@ def test_what_is_no_number_is_said() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"method": "dspark"}, "TensorRT-LLM does not have method dspark; vLLM has it"),
+        ({"method": "suffix"}, "speculative_serve_method: method suffix is not offered: vLLM needs the package"),
         ({"method": "eagle"}, "speculative_serve_method is 'eagle', but must be one of eagle3, "),
         # What YAML makes of off and no.
         ({"method": False}, "speculative_serve_method is 'False', but must be one of eagle3, "),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import typing as t
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
     assert recipe["repositories"][0]["id"] == recipe["target_model"]["id"]
     assert "chat" not in recipe["repositories"][0]
     assert recipe["source"].startswith("https://")
+    # Each says what shows that a Spark serves it, and none only by the default.
+    assert recipe["evidence"] == yaml.safe_load(path.read_text(encoding="utf-8")).get("evidence")
 
 
 def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
@@ -74,8 +77,9 @@ def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
 @pytest.mark.parametrize("drafts", [True, False], ids=["with drafts", "without speculation"])
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
 def test_the_image_of_every_shipped_recipe_knows_its_options(path: Path, drafts: bool) -> None:
-    recipe = load(path) if drafts else without_drafts(load(path))
-    assert rendered(recipe).errors == []
+    for variant in ("", *load(path)["variants"]):
+        recipe = load(path, variant)
+        assert rendered(recipe if drafts else without_drafts(recipe)).errors == []
 
 
 @pytest.mark.parametrize(
@@ -477,8 +481,37 @@ def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
 
 def test_a_method_that_the_engine_lacks_is_refused() -> None:
     assert check_method({"method": "lookup", "draft_length": 3}) == [
-        "method is 'lookup', which TensorRT-LLM does not have"
+        "TensorRT-LLM does not have method lookup. Choose one of eagle3, draft_target, mtp, ngram"
     ]
+
+
+def test_a_method_that_is_not_offered_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        RecipeError, match=r"^- method is 'suffix', which is not offered: vLLM needs the package arctic"
+    ):
+        validate(recipe(engine="vllm", method="suffix"))
+
+
+def test_further_keys_of_the_speculation_of_vllm_go_with_a_method() -> None:
+    options = {"speculative-config": {"moe_backend": "triton"}}
+    changes = {"engine": "vllm", "image": "vllm/vllm-openai:v0.32.0", "draft_model": None, "options": options}
+    result = validate(recipe(method="mtp", **changes))
+    assert (result["method"], result["draft_length"], result["options"]) == ("mtp", 3, options)
+    assert without_drafts(with_models(result))["options"] == {}
+
+
+def test_a_method_that_is_younger_than_the_image_of_a_recipe_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    made = recipe(engine="vllm", image="vllm/vllm-openai:v0.26.0", method="dspark")
+    path.write_text(yaml.safe_dump(made), encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"- method: dspark needs vLLM 0\.27\.0 or later"):
+        load(path)
+
+
+def test_an_assistant_may_be_given_or_left_out() -> None:
+    changes = {"engine": "vllm", "method": "mtp"}
+    assert validate(recipe(**changes))["draft_model"]["id"] == "example/draft"
+    assert validate(recipe(**changes, draft_model=None))["draft_model"] is None
 
 
 @pytest.mark.parametrize(
@@ -506,3 +539,66 @@ def test_a_run_has_as_many_sparks_as_its_recipe_needs() -> None:
         "--limit, or in the inventory."
     )
     check_run({"name": "mine", "sparks": 2}, ["a", "b"])
+
+
+VARIANTS = {
+    "other": {"method": "draft_target", "draft_length": 4, "draft_model": {"id": "example/small"}},
+    "longer": {"draft_length": 5, "title": "Longer drafts", "options": {"max_num_tokens": 4096}},
+}
+
+
+def with_variants(tmp_path: Path, **changes: t.Any) -> Path:
+    path = tmp_path / "mine.yml"
+    options = {"kv_cache_config": {"enable_block_reuse": True}, "max_num_tokens": 1024}
+    figures = {"draft_cost": 0.3, "target_gb": 5.0}
+    written = recipe(**{"variants": VARIANTS, "options": options, "break_even": figures, **changes})
+    path.write_text(yaml.safe_dump(written), encoding="utf-8")
+    return path
+
+
+def test_a_variant_changes_a_recipe(tmp_path: Path) -> None:
+    path = with_variants(tmp_path)
+    base, longer = load(path), load(path, "longer")
+    assert (base["name"], base["variant"], list(base["variants"])) == ("mine", "", ["longer", "other"])
+    assert (longer["name"], longer["variant"], longer["title"]) == ("mine", "longer", "Longer drafts")
+    changed = {key for key, value in base.items() if value != longer[key]}
+    assert changed == {"variant", "variants", "title", "draft_length", "options"}
+    # One option by another.
+    assert longer["options"] == {"kv_cache_config": {"enable_block_reuse": True}, "max_num_tokens": 4096}
+
+
+def test_a_variant_with_a_method_of_its_own_takes_over_nothing_of_the_recipes(tmp_path: Path) -> None:
+    other = load(with_variants(tmp_path), "other")
+    assert (other["method"], other["draft_length"], other["draft"]) == ("draft_target", 4, "example/small")
+    assert [model["id"] for model in other["repositories"]] == ["example/target", "example/small"]
+    # What a draft costs was computed for another one.
+    assert other["break_even"] is None
+    assert other["title"] == "Two small models, variant other"
+
+
+@pytest.mark.parametrize(
+    ("variant", "variants", "error"),
+    [
+        ("langer", VARIANTS, "Recipe 'mine' has no variant 'langer'; did you mean 'longer'? It has longer, other. No"),
+        ("x", VARIANTS, "Recipe 'mine' has no variant 'x'. It has longer, other. Nothing was changed."),
+        ("x", None, "Recipe 'mine' has no variant 'x'. It has none, so leave variant out. Nothing was changed."),
+    ],
+)
+def test_a_variant_that_does_not_exist(tmp_path: Path, variant: str, variants: t.Any, error: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(error)):
+        load(with_variants(tmp_path, variants=variants), variant)
+
+
+@pytest.mark.parametrize(
+    ("variants", "error"),
+    [
+        ({"Mine": {"draft_length": 2}}, "- variants.Mine must be lower-case letters, digits and underscores"),
+        ({"mine": None}, "- variants.mine is empty"),
+        ({"mine": {"sparks": 2}}, "- variants.mine.sparks is not known; there are "),
+        ({"mine": {"method": "draft_target"}}, "- variants.mine: draft_model is missing, and method 'draft_target' ne"),
+        ({"mine": {"options": {"max_batch": 1}}}, "- variants.mine: options.max_batch: is not a key of release family"),
+    ],
+)
+def test_a_variant_that_cannot_be_used(tmp_path: Path, variants: t.Any, error: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(error)):
+        load(with_variants(tmp_path, variants=variants))

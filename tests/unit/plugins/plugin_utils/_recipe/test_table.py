@@ -25,6 +25,7 @@ def recipe(**changes: t.Any) -> dict[str, t.Any]:
         "draft_length": 0,
         "image": "registry.example.com:5000/image:1.3.0rc12",
         "sparks": 2,
+        "variants": {},
     }
     return {**base, **changes}
 
@@ -37,6 +38,7 @@ def test_a_row_says_what_a_recipe_takes() -> None:
         "method": "Draft-Target, draft length 4",
         "image": "spark-single-gpu-dev",
         "Sparks": "1",
+        "variants": "",
     }
 
 
@@ -63,9 +65,14 @@ def test_lines_fit_a_screen_and_names_stay_whole(monkeypatch: pytest.MonkeyPatch
     assert all(f"{recipe['target']}," in " ".join(shown) for recipe in SHIPPED)
 
 
+def test_variants_are_named() -> None:
+    assert lines([recipe(variants={"one": {}, "two": {}})])[0].endswith("2 Sparks, variants one, two")
+
+
 def test_what_is_too_wide_goes_on_below_itself() -> None:
     target = f"example/A-Model-With-{'-'.join(['A'] * 30)}-Long-Name"
     assert lines([recipe(target=target)]) == [
-        f"mine  {target},",
-        "      none; 1.3.0rc12, 2 Sparks",
+        "mine",
+        f"    {target},",
+        "    none; 1.3.0rc12, 2 Sparks",
     ]

@@ -340,3 +340,10 @@ def test_a_pair_as_data() -> None:
         "noticed": SEEN,
     }
     assert SERVING.facts()["cluster"] is None
+
+
+def test_a_variant_is_named() -> None:
+    previous = dataclasses.replace(t.cast("Previous", SERVING.previous), variant="page")
+    text = "\n".join(render("spark-1", dataclasses.replace(SERVING, variant="qa", previous=previous)))
+    assert "deployment         single_eagle3 (variant qa), deployed " in text
+    assert "previous           single_draft_target (variant page) with Draft-Target" in text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import Page
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import NOT_COMPARED
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Endpoint, Reach
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import NO_PROXY, Endpoint, Reach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import first_lines, render, short
 
 LOCAL = Reach(local=True)
@@ -336,3 +336,8 @@ def test_a_verdict_is_said_though_nothing_was_chosen_by_it() -> None:
     text = render("spark-1", record(verdict=verdict, break_even={"best": 2.0, "worst": 9.0}), LOCAL)
     assert "  By the benchmark of 2026-11-22: Use draft length 5: it is 1.77 times as fast" in text
     assert "may or may not" not in text
+
+
+@pytest.mark.parametrize(("variant", "name"), [("", "mine\n"), ("qa", "mine (variant qa)\n")])
+def test_a_variant_is_named(variant: str, name: str) -> None:
+    assert f"  deployment         {name}" in short("spark-1", record(deployment="mine", variant=variant), NO_PROXY)

@@ -103,6 +103,19 @@ def test_one_spark_with_a_draft_model_is_rendered_exactly() -> None:
     ]
 
 
+@pytest.mark.parametrize("release", ["1.2.0rc6", RELEASE])
+@pytest.mark.parametrize(
+    ("method", "section"),
+    [
+        ("mtp", {"decoding_type": "MTP", "num_nextn_predict_layers": 3}),
+        ("ngram", {"decoding_type": "NGram", "max_draft_len": 3, "max_matching_ngram_size": 2}),
+    ],
+)
+def test_methods_without_a_draft_model(release: str, method: str, section: dict[str, t.Any]) -> None:
+    answer = built(release=release, method=method, drafted=3)
+    assert (answer.errors, answer.options["speculative_config"]) == ([], section)
+
+
 def test_two_sparks_share_the_tensors() -> None:
     answer = built({"max_num_tokens": 1024}, method="eagle3", draft_model="/m", drafted=3, world_size=2)
     assert answer.errors == []

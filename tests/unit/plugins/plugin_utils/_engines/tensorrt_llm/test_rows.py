@@ -70,7 +70,12 @@ def test_the_rows_that_the_others_change_are_good(tmp_path: Path) -> None:
         (
             "engines",
             "draft_model: heads\n  engines",
-            ["- mine.draft_model is 'heads', but must be one of head, model; did you mean 'head'?"],
+            ["- mine.draft_model is 'heads', but must be one of head, model, assistant; did you mean 'head'?"],
+        ),
+        (
+            "  engines:",
+            "  not_offered: nobody has it\n  engines:",
+            ["- mine must have either engines or not_offered"],
         ),
         ("mine", "off", ["- False must be text; put it in quotes"]),
         ("mine:", "none:", ["- none is the name of no method: give it another one"]),

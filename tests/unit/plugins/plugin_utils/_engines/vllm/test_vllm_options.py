@@ -30,8 +30,14 @@ def errors(options: t.Mapping[str, t.Any] | None = None, **request: t.Any) -> di
     [
         ("eagle3", {"method": "eagle3", "num_speculative_tokens": 3, "model": "a/head"}),
         ("draft_target", {"method": "draft_model", "num_speculative_tokens": 3, "model": "a/head"}),
-        # It drafts from the target model alone.
-        ("mtp", {"method": "mtp", "num_speculative_tokens": 3}),
+        ("dflash", {"method": "dflash", "num_speculative_tokens": 3, "model": "a/head"}),
+        ("dspark", {"method": "dspark", "num_speculative_tokens": 3, "model": "a/head"}),
+        # An assistant of the target model.
+        ("mtp", {"method": "mtp", "num_speculative_tokens": 3, "model": "a/head"}),
+        (
+            "pard",
+            {"method": "draft_model", "num_speculative_tokens": 3, "model": "a/head", "parallel_drafting": True},
+        ),
     ],
 )
 def test_a_method_is_spelt_as_vllm_does(method: str, section: dict[str, t.Any]) -> None:
@@ -40,6 +46,88 @@ def test_a_method_is_spelt_as_vllm_does(method: str, section: dict[str, t.Any]) 
     assert built.options["speculative-config"] == section
     assert VLLM.section(section).method == method
     assert VLLM.section(section).length == 3
+
+
+def test_mtp_drafts_from_the_target_model_alone() -> None:
+    section = build(method="mtp", drafted=3, draft_model="").options["speculative-config"]
+    assert section == {"method": "mtp", "num_speculative_tokens": 3}
+
+
+def test_further_keys_go_with_the_method() -> None:
+    further = {"moe_backend": "triton", "prompt_lookup_max": 8}
+    section = build({"speculative-config": further}, method="ngram", drafted=3).options["speculative-config"]
+    assert section == {**further, "method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 2}
+    # Without speculation they are of no use.
+    built = build({"speculative-config": further}, method="none")
+    assert (built.errors, "speculative-config" in built.options) == ([], False)
+
+
+@pytest.mark.parametrize("key", ["method", "num_speculative_tokens", "num-speculative-tokens", "model"])
+def test_keys_that_the_method_decides_are_refused(key: str) -> None:
+    found = errors({"speculative-config": {key: "x"}}, method="mtp", drafted=1)
+    assert found == {f"speculative-config.{key}": "remove it: it follows from method mtp and its inputs"}
+    assert list(errors({"speculative-config": {key: "x"}}, method="none")) == [f"speculative-config.{key}"]
+
+
+def test_what_tells_a_method_from_another_stays() -> None:
+    section = {"parallel_drafting": False}
+    assert list(errors({"speculative-config": section}, method="pard", drafted=1, draft_model="a/b")) == [
+        "speculative-config.parallel_drafting"
+    ]
+    assert errors({"speculative-config": section}, method="draft_target", drafted=1, draft_model="a/b") == {}
+
+
+def test_further_keys_are_a_mapping() -> None:
+    assert errors({"speculative-config": "mtp"}, method="mtp", drafted=1) == {
+        "speculative-config": "must be a mapping, not the text 'mtp'"
+    }
+
+
+@pytest.mark.parametrize(("image", "refused"), [("v0.26.0", True), ("v0.27.1", False), ("latest", False)])
+@pytest.mark.parametrize("options", [{}, {"speculative-config": {"method": "dspark", "num_speculative_tokens": 3}}])
+def test_a_method_that_is_younger_than_the_release(image: str, refused: bool, options: dict[str, t.Any]) -> None:
+    request = {} if options else {"method": "dspark", "drafted": 3, "draft_model": "a/b"}
+    found = errors(options, release=f"vllm/vllm-openai:{image}", **request)
+    assert list(found) == ["method"] * refused
+    assert "dspark needs vLLM 0.27.0 or later" in found.get("method", "dspark needs vLLM 0.27.0 or later")
+
+
+@pytest.mark.parametrize(("value", "refused"), [("0", True), (0, True), ("1", False)])
+def test_a_model_runner_that_lacks_the_method(value: t.Any, refused: bool) -> None:
+    request: dict[str, t.Any] = {"drafted": 3, "draft_model": "a/b"}
+    request["environment"] = {"VLLM_USE_V2_MODEL_RUNNER": value}
+    assert list(errors(method="dspark", **request)) == ["environment"] * refused
+    assert errors(method="eagle3", **request) == {}
+
+
+HYBRID = {"model_type": "qwen3_5_moe", "state_layers": 30}
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "target", "draft", "words"),
+    [
+        (
+            "ngram",
+            {},
+            HYBRID,
+            {},
+            "garble the text of a/b, a hybrid model of type qwen3_5_moe: see https://github.com/",
+        ),
+        (None, {"speculative-config": {"method": "ngram"}}, HYBRID, {}, "Method ngram makes vLLM garble"),
+        ("ngram", {}, {"model_type": "llama", "state_layers": None}, {}, ""),
+        ("mtp", {}, HYBRID, {}, ""),
+        ("none", {}, HYBRID, {}, ""),
+        ("dflash", {}, HYBRID, {"architecture": "DFlash2DraftModel"}, "is older than vLLM 0.28.0, the first that has"),
+        ("dflash", {}, HYBRID, {"architecture": "DFlashDraftModel"}, ""),
+    ],
+)
+def test_a_method_that_does_not_suit_the_models(
+    method: str | None, options: dict[str, t.Any], target: dict[str, t.Any], draft: dict[str, t.Any], words: str
+) -> None:
+    request = Request("v0.27.1", method, "a/draft", options=options, target_model="a/b")
+    found = VLLM.misfits(request, target, draft)
+    assert len(found) == bool(words)
+    assert words in "".join(found)
 
 
 def test_n_gram_has_its_window() -> None:
@@ -112,10 +200,8 @@ def test_drafts_need_room_in_a_pass() -> None:
 
 def test_speculation_from_both_sides() -> None:
     section = {"method": "mtp", "num_speculative_tokens": 1}
-    assert (
-        "conflicts with method ngram"
-        in errors({"speculative-config": section}, method="ngram", drafted=2)["speculative-config"]
-    )
+    found = errors({"speculative-config": section}, method="ngram", drafted=2)
+    assert list(found) == ["speculative-config.method", "speculative-config.num_speculative_tokens"]
     assert build({"speculative-config": section}).method == "raw"
 
 
