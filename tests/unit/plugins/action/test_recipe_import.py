@@ -99,11 +99,9 @@ def test_nothing_is_written_after_an_error(place: Path, arguments: Result, words
 
 def test_a_result_that_cannot_be_served_is_not_written(place: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text(f"{SOURCE.strip()} --enable-prefx-caching\n", encoding="utf-8")
-    (tmp_path / "two.yaml").write_text(f"{SOURCE.strip()} -tp 2\n", encoding="utf-8")
-    for source, words in (("wrong.yaml", "options.enable-prefx-caching: "), ("two.yaml", "add -e sparks=1.")):
-        with pytest.raises(AnsibleActionFail) as error:
-            run(source=source)
-        assert words in str(error.value)
+    with pytest.raises(AnsibleActionFail) as error:
+        run(source="wrong.yaml")
+    assert "options.enable-prefx-caching: " in str(error.value)
     assert not place.exists()
 
 

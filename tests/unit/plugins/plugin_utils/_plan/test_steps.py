@@ -24,7 +24,7 @@ PAIR: dict[str, t.Any] = {
 }
 LINKS = ["link", "ssh_keys"]
 HEAD = ("image", "options", "models")
-ALL = ("link", "ssh_keys", *HEAD, "ssh", "image_copies", "model_copies")
+ALL = ("link", "ssh_keys", *HEAD, "cluster_image", "image_copies", "model_copies")
 
 
 def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t.Any]]) -> list[str]:
@@ -62,7 +62,7 @@ def test_what_another_spark_lacks_is_brought_there() -> None:
     images, models = ["ssh_keys", "image_copies"], ["ssh_keys", "model_copies"]
     assert left(cluster_facts=[{}, {"images": {"base": None, "cluster": None}}]) == images
     assert left(cluster_facts=[{}, {"images": {"base": None, "cluster": {"fingerprint": "other"}}}]) == images
-    assert left(cluster_facts=[{"image_made": False}]) == ["ssh_keys", "ssh", "image_copies"]
+    assert left(cluster_facts=[{"image_made": False}]) == ["ssh_keys", "cluster_image", "image_copies"]
     assert left(snapshots=[{}, {"verified": False}]) == models
     assert left(snapshots=[{}, {"files_missing": ["o200k"]}]) == models
     # Which is refused there.
@@ -78,7 +78,7 @@ def test_the_link_of_each_and_its_keys_count(step: str) -> None:
 def test_one_spark_is_no_pair() -> None:
     found = completed_steps({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}}, {"spark-1": {}})
     assert [step for step in HEAD if step in found] == list(HEAD)
-    assert not {"link", "ssh_keys", "ssh", "image_copies"} & set(found)
+    assert not {"link", "ssh_keys", "cluster_image", "image_copies"} & set(found)
 
 
 def test_what_was_not_looked_at_is_not_left_out() -> None:
