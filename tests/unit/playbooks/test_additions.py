@@ -4,6 +4,8 @@
 
 """What takes one file to add takes no other: a method, a family, a recipe, a failure, a bad combination, all invented.
 
+An engine takes its packages, a line in the registry of each, its script and its option check.
+
 They are put into a copy of the collection, in which ansible-playbook then reads, plans and validates with them.
 """
 
@@ -30,6 +32,7 @@ lookup:
   description: drafts by looking back into the prompt
   engines:
     tensorrt_llm: {length: max_total_draft_tokens, decoding_type: {"1.2": null, "1.3": AUTO}}
+    echo: {}
 """
 FAMILY = """---
 extends: "1.3"
@@ -69,6 +72,101 @@ ROW = """    KnownProblem(
         substrings=("It ended as invented",),
     ),
 """
+HERE = "ansible_collections.dgx_spark.speculative.plugins"
+ECHO = f"""
+import json
+from {HERE}.plugin_utils._engines import engine as engines
+
+NAMES = ("tokens", "requests", "cache", "part", "kind", "prompt", "pieces")
+
+
+def build(request):
+    options = {{**request.options, "look": {{"back": request.drafted}}}}
+    return engines.Built(request.release, "", request.method or "none", options, [], [])
+
+
+def limits(options):
+    return engines.Limits(options.get("tokens"), options.get("requests"), options.get("cache"), False, 1.0, "auto", 1, 0, 0)
+
+
+def fill(options, planned):
+    return {{"tokens": planned.context, "requests": planned.concurrency, "cache": planned.tokens}}
+
+
+ECHO = engines.Engine(
+    name="echo",
+    words="Echo",
+    keeps_entrypoint=True,
+    speculation="look",
+    extends_methods=False,
+    methods=("lookup",),
+    families=(),
+    ranges=[["1.0.0", None]],
+    names=engines.OptionNames(*NAMES),
+    beyond_head="",
+    build=build,
+    render=lambda options: json.dumps(dict(options), sort_keys=True),
+    section=lambda given: engines.Section("lookup", None, given.get("back"), "back"),
+    misfits=lambda _request, _target, _draft: [],
+    limits=limits,
+    fill=fill,
+    container_role="echo_container",
+    ranks_by_ssh=False,
+    fabric=lambda ends: {{"ECHO_HERE": ends.addresses[0]}},
+    issues_of_ranks=lambda _ranks: [],
+)
+"""
+ECHO_LOG = f"""
+from {HERE}.module_utils._engines.engine import Log, Stage
+
+LOG_OF_ECHO = Log(
+    **dict.fromkeys(("first", "rows", "prefixes", "variables"), ()),
+    engine="echo",
+    package="echo",
+    starts=("echo begins",),
+    stages=(Stage("echoing", ("echo loads",), "echoing the weights"),),
+    tag="",
+    cache_planned=lambda options: options.get("cache"),
+    cache_made=lambda _lines: None,
+    longest_prompt=lambda _options, _context: None,
+    metrics="figures",
+    metrics_option="",
+)
+"""
+ECHO_IN_CONTAINER = """
+from server.engines.engine import OWN_PROCESS, Engine
+
+ECHO = Engine(
+    name="echo",
+    launcher=OWN_PROCESS,
+    variables=(),
+    per_spark=(),
+    versions=dict,
+    front="echo",
+    metrics="/figures",
+    figures="echo_",
+    running="echo_requests",
+    all_read=(b"echo has read",),
+    cache_planned=lambda _options: None,
+    cache_lines=list,
+)
+"""
+# By the registry, the module of the engine and its name there, and what they are put behind.
+REGISTRIES = {
+    f"{ENGINES}/registry.py": (f"{HERE}.plugin_utils._engines.echo.engine", "ECHO", "VLLM)"),
+    "plugins/module_utils/_engines/registry.py": (f"{HERE}.module_utils._engines.echo", "LOG_OF_ECHO", "LOG_OF_VLLM)"),
+    "roles/speculative_serve/files/server/engines/registry.py": ("server.engines.echo", "ECHO", "VLLM)"),
+}
+ECHO_FILES = {
+    f"{ENGINES}/echo/engine.py": ECHO,
+    "plugins/module_utils/_engines/echo.py": ECHO_LOG,
+    "roles/speculative_serve/files/server/engines/echo.py": ECHO_IN_CONTAINER,
+    "roles/speculative_serve/files/option_check/echo.py": "def judge(*_anything): return True, '', []\n",
+    "roles/speculative_serve/templates/serve_echo.sh.j2": (
+        '{% extends "serve.sh.j2" %}{% block command %}exec echo serve {{ script.target }}{% endblock %}'
+    ),
+    "playbooks/recipes/echoed.yml": RECIPE.replace("sparks: 1", "engine: echo\nsparks: 1").replace("9.9.0rc1", "1.0.0"),
+}
 # Whatever else is not known of the model, the plan counts.
 FACTS = {"weights_bytes": 8_000_000_000, "layers": 32, "kv_heads": 8, "head_dim": 128, "max_context": 131_072}
 PLAY: dict[str, t.Any] = {
@@ -91,7 +189,11 @@ PLAY: dict[str, t.Any] = {
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [
-        {"name": "Read", "dgx_spark.speculative.recipe_info": {"recipe": "invented"}, "register": "read"},
+        {
+            "name": "Read",
+            "dgx_spark.speculative.recipe_info": {"recipe": "{{ recipe | default('invented') }}"},
+            "register": "read",
+        },
         {"name": "List", "dgx_spark.speculative.recipe_info": {}, "register": "listed"},
         {
             "name": "Plan",
@@ -138,6 +240,15 @@ def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     catalogue = copy / "plugins/module_utils/_problems/catalogue.py"
     begin = "CATALOGUE: tuple[KnownProblem, ...] = (\n"
     catalogue.write_text(catalogue.read_text(encoding="utf-8").replace(begin, begin + ROW), encoding="utf-8")
+    for name, text in ECHO_FILES.items():
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text(text, encoding="utf-8")
+    for name, (module, value, last) in REGISTRIES.items():
+        text = (copy / name).read_text(encoding="utf-8")
+        assert text.count(last) == 1
+        text = text.replace(last, f"{last[:-1]}, {value})")
+        first = "from __future__ import annotations\n"
+        (copy / name).write_text(text.replace(first, f"{first}from {module} import {value}\n"), encoding="utf-8")
     return copy
 
 
@@ -157,6 +268,38 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     assert [issue["id"] for issue in found["validated"]["known_issues"]] == ["invented-1"]
     script = found["nodes"]["spark-1"]["script"]
     assert (script["draft"], script["target"].endswith("models--example--target/snapshots/1")) == ("", True)
+
+
+def test_an_engine_is_planned_and_rendered(collection: Path, tmp_path: Path) -> None:
+    done = plays.run(tmp_path, PLAY, "--check", "-e", "recipe=echoed", where=collection.parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["plan"]["verdict"] == "fits"
+    options = found["validated"]["options"]
+    assert (options["look"], options["invented"], options["tokens"]) == ({"back": 4}, 3, 8192)
+    node = found["nodes"]["spark-1"]
+    assert node["container"]["environment"]["DGX_SPARK_ENGINE"] == "echo"
+    script = next(file["content"] for file in node["files"] if file["name"] == "serve.sh")
+    assert script.endswith("exec echo serve /cache/huggingface/hub/models--example--target/snapshots/1")
+
+
+def test_an_engine_is_known_in_its_container_and_by_its_log(collection: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from server.engines.registry import engine_of\n"
+        "from server.launchers.registry import launcher_of\n"
+        f"from {HERE}.module_utils._engines.registry import STAGES\n"
+        "engine = engine_of({'DGX_SPARK_ENGINE': 'echo'})\n"
+        "print(engine.front, launcher_of(engine).rank, [stage.text for stage in STAGES if stage.id == 'echoing'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(collection / "roles/speculative_serve/files")],
+        env={**os.environ, "PYTHONPATH": str(collection.parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "echo DGX_SPARK_RANK ['echoing the weights']", done.stderr
 
 
 @pytest.mark.parametrize(
