@@ -54,7 +54,7 @@ class PairContainer(Container):
         peer: str = WORKER,
         lost_s: float = 60,
         environment: t.Mapping[str, str] | None = None,
-        **constants: float,
+        **constants: t.Any,
     ) -> None:
         self.directory = directory
         for name in ("state", "cluster", "run", "bin"):

@@ -86,7 +86,8 @@ def build(request):
 
 
 def limits(options):
-    return engines.Limits(options.get("tokens"), options.get("requests"), options.get("cache"), False, 1.0, "auto", 1, 0, 0)
+    sizes = (options.get(name) for name in ("tokens", "requests", "cache"))
+    return engines.Limits(*sizes, False, 1.0, "auto", 1, 0, 0)
 
 
 def fill(options, planned):

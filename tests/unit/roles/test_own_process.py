@@ -26,7 +26,13 @@ from tests.unit.pair_container import HEAD, THIRD, WORKER, PairContainer, Server
 from tests.unit.replay_server import free_port
 from tests.unit.waiting import WITHIN_S, until
 
-ENGINE = {"DGX_SPARK_ENGINE": "vllm", "NCCL_DEBUG": "WARN", "VLLM_HOST_IP": "here", "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": "rocep1s0f1"}
+ENGINE = {
+    "DGX_SPARK_ENGINE": "vllm",
+    "NCCL_DEBUG": "WARN",
+    "VLLM_HOST_IP": "here",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_IB_HCA": "rocep1s0f1",
+}
 # `ranks` of the entrypoint for one of two Sparks of this machine, with a host name of its own.
 RANKS = """
 import json, pathlib, socket, sys
@@ -100,11 +106,14 @@ class Pair:
             own=own,
             peer=peer,
             environment={**ENGINE, **options.pop("environment", {})},
-            **{"launchers.own_process.start__ITSELF": ranks, "sampler__MEMINFO": str(self.memory.path), **QUICK},
+            **self.constants(ranks),
             **options,
         )
         self.containers[name] = container
         return container
+
+    def constants(self, ranks: list[str]) -> dict[str, t.Any]:
+        return {"launchers.own_process.start__ITSELF": ranks, "sampler__MEMINFO": str(self.memory.path), **QUICK}
 
     def pid(self, name: str, but: int = 0) -> int:
         """Return the process of a rank, another one than an earlier rank's."""
@@ -144,7 +153,10 @@ def fixture_pair(tmp_path: Path, server: Server) -> t.Iterator[Pair]:
 
 def ask(pair: Pair, request: t.Any, source: str = HEAD) -> bytes:
     """Return all that a worker answers to a request; nothing if it closes the connection."""
-    with contextlib.suppress(ConnectionError), socket.create_connection((WORKER, pair.port), WITHIN_S, (source, 0)) as connection:
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.create_connection((WORKER, pair.port), WITHIN_S, (source, 0)) as connection,
+    ):
         connection.sendall(json.dumps(request).encode() + b"\n")
         return connection.makefile("rb").read()
     return b""

@@ -152,8 +152,7 @@ def test_a_value_that_has_to_be_the_same_is_named() -> None:
 
 def test_a_rank_on_one_core_is_named() -> None:
     assert messages(lambda head, worker: worker.update(cores=1)) == [
-        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; remove the variable that "
-        "binds it"
+        "rank 1 on spark-b is bound to one of 20 cores, which starves NCCL's threads; remove the variable that binds it"
     ]
     assert messages(lambda head, worker: worker.update(cores=1, cores_here=1)) == []
 

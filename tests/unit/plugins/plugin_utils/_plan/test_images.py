@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies, image_mismatch
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
 
 MADE = {"fingerprint": "made", "base": "base", "bytes": 13}
 HEAD = {"cluster_image": "release:1", "image_made": True, "images": {"cluster": MADE, "base": {"fingerprint": "base"}}}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a head and a worker say to each other, over TCP on the fabric.
+"""The requests of a head to a worker, and the answers, over TCP on the fabric.
 
 A worker greets with a line. The head then sends one request, a line of JSON with the key `ask`:
 
@@ -33,7 +33,8 @@ CHECK_EVERY_S, CHECKS = 5, 3
 class Request(t.TypedDict, total=False):
     """A request of the head."""
 
-    ask: t.Literal["facts", "ready", "start"]
+    # One of those above.
+    ask: str
     paths: list[str]
     variables: list[str]
     options: str
@@ -59,7 +60,9 @@ def read_request(line: bytes) -> Request | None:
     except (ValueError, RecursionError):
         return None
     kinds = {"ask": str, "options": str, "paths": list, "variables": list}
-    if not isinstance(request, dict) or any(not isinstance(request.get(key, kind()), kind) for key, kind in kinds.items()):
+    if not isinstance(request, dict) or any(
+        not isinstance(request.get(key, kind()), kind) for key, kind in kinds.items()
+    ):
         return None
     return t.cast("Request", request)
 

@@ -99,8 +99,8 @@ class OwnStart:
 
     def run(self, command: t.Sequence[str]) -> int:
         # Supervisor and this program are told to stop together with the rank, which decides how long that takes.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: None)
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(stop, lambda _number, _frame: None)
         options = Path(os.environ["DGX_SPARK_OPTIONS"]).read_text(encoding="utf-8")
         store = open_store(self.plan)
         for number, address in enumerate(self.plan.workers, 1):

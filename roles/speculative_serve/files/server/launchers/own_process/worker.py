@@ -118,12 +118,12 @@ class ProcessWorker(BaseWorker):
         # Before its output is read: the last of it is in the pipe then.
         ended = self.rank is not None and self.rank.poll() is not None
         output = self.rank.stdout if self.rank else None
-        waited = [self.listener, *self.visitors, *([output] if output else [])]
+        waited: list[t.Any] = [self.listener, *self.visitors, *([output] if output else [])]
         late = [visitor for visitor in self.visitors if visitor.unsent]
         readable, writable, _ = select.select(waited, late, [], 0 if ended else seconds)
         for visitor in writable:
             visitor.flush()
-        if output in readable and not self.pass_on(output) and not ended:
+        if output and output in readable and not self.pass_on(output) and not ended:
             # It has closed its output and still runs.
             time.sleep(seconds)
         if ended:
