@@ -295,7 +295,8 @@ class Neighbour:
         # The image of a Spark has all programs that it needs. No services of a Spark are started.
         image = engine.docker("container", "inspect", "--format", "{{.Config.Image}}", spark_name(1))
         options = ("--network", NETWORK, "--ip", self.address, "--hostname", "neighbour", "--entrypoint", "sleep")
-        engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *options, image, "infinity")
+        rights = ("--cap-add", "NET_ADMIN")
+        engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *rights, *options, image, "infinity")
         return self
 
     def __exit__(self, *_details: object) -> None:
@@ -314,6 +315,10 @@ class Neighbour:
         result = self.exec(["sh", "-c", 'cat >"$1"', "-", path], text)
         if result.returncode:
             raise TwinError(f"{NEIGHBOUR} cannot write {path}: {result.stderr.strip()}")
+
+    def route(self, network: str, gateway: str) -> None:
+        """Send packets for this network to this gateway."""
+        engine.docker("exec", NEIGHBOUR, "ip", "route", "add", network, "via", gateway)
 
     def open_ports(self, address: str) -> set[int]:
         """Return the open TCP ports of this address, of all 65535."""

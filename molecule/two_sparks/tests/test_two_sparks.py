@@ -76,6 +76,13 @@ def test_each_spark_starts_its_half_when_the_network_card_comes_late(head: Node,
         assert node.spark.exec(["/usr/local/sbin/dgx-spark-speculative-nic"]).returncode == 0
 
 
+def test_each_spark_closes_the_fabric_to_other_networks(head: Node, worker: Node) -> None:
+    unit = "dgx-spark-speculative-fabric.service"
+    for node in (head, worker):
+        states = node.spark.exec(f"systemctl is-enabled {unit}; systemctl is-active {unit}").stdout
+        assert states.split() == ["enabled", "active"]
+
+
 def test_only_the_worker_lets_the_other_in_and_only_on_the_fabric(head: Node, worker: Node) -> None:
     listening = {
         node: node.spark.exec("ss -Hltn | awk '{print $4}' | grep -E ':(2233|2234|8355)$'").stdout.split()

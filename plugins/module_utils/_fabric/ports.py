@@ -19,6 +19,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import read_bandwidth
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import fabric_filter
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import (
     FILE,
     PENDING,
@@ -368,10 +369,13 @@ class Fabric(t.TypedDict):
     connectx: int
     hotplug: dict[str, t.Any]
     starter: dict[str, t.Any]
+    filter: dict[str, t.Any]
     # The results of the bandwidth test since the host started: interface, and on the head gbps, by and finding.
     measured: list[dict[str, t.Any]]
     # A TCP connection uses an address of the ports.
     in_use: bool
+    # The addresses from which and at which this run reaches the host; None on a local connection.
+    login: tuple[str, str] | None
     # The interfaces by which the host is reached, each with why.
     management: list[dict[str, str]]
     networks: list[dict[str, str]]
@@ -427,11 +431,13 @@ class Look:
             "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
             "hotplug": _hotplug.look(self._root),
             "starter": _hotplug.starter(self._root),
+            "filter": fabric_filter.look(self._runner, self._root),
             "measured": read_bandwidth(self._state_directory),
             "in_use": in_use(
                 read_text(self._root / "proc/net/tcp") or "",
                 [address["address"] for one in result for address in addresses(by_name.get(one.interface, {}))],
             ),
+            "login": peer,
             "management": management(self._runner, [*route_rows, *rows(default_6[1])], address_rows, peer),
             "networks": networks(address_rows, route_rows),
             "renderer": renderer(

@@ -12,8 +12,10 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric_filter import plan_filters
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nic import plan_nics
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.units import is_due
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 # Of a container that does not run, nor is about to.
@@ -84,6 +86,7 @@ def host_plan(
     wish: FabricSpec,
     start_on_nic: t.Any = None,
     keep_nic_on: t.Any = None,
+    close_fabric: t.Any = None,
     ssh_port: int = 0,
     copy_port: int = 0,
 ) -> dict[str, t.Any]:
@@ -96,12 +99,17 @@ def host_plan(
         check_machines(hosts)
         result = plan(hosts, wish)
         configure = {name: host["configure"] for name, host in result["hosts"].items()}
-        cards = plan_nics(hosts, start_on_nic, keep_nic_on, configure)
+        rails = {name: host["rails"] for name, host in result["hosts"].items()}
+        planned = [
+            plan_nics(hosts, start_on_nic, keep_nic_on, configure),
+            plan_filters(hosts, rails, close_fabric, configure),
+        ]
     except PlanError as error:
         if not before:
             raise
         raise OtherHostError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
-    own, card = result["hosts"][host], cards["hosts"][host]
+    own = result["hosts"][host]
+    units = [part["hosts"][host] for part in planned if host in part["hosts"] and is_due(part["hosts"][host])]
     measure = end_of_stream(list(hosts).index(host), len(hosts)) if result["measure"] else ""
     return {
         **own,
@@ -118,9 +126,10 @@ def host_plan(
         "verify_rails": [] if result["configure"] else own["rails"],
         # send, receive or empty.
         "bandwidth_role": measure,
-        "nic": card,
+        # The systemd units to install or remove.
+        "units": units,
         # Only the link check is left.
-        "is_complete": not (result["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
-        "findings": [*result["findings"], *cards["findings"]],
-        "lines": [*result["lines"], *cards["lines"]],
+        "is_complete": not (result["configure"] or measure or units),
+        "findings": [*result["findings"], *(finding for part in planned for finding in part["findings"])],
+        "lines": [*result["lines"], *(line for part in planned for line in part["lines"])],
     }

@@ -19,16 +19,19 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import tristate
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.units import (
+    Steps,
+    Unit,
+    unit_lines,
+    unit_steps,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 # The NIC watcher of this version, which starts the container when the NIC appears.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
 INSTALL = "run again with -K and -e spark_network_start_on_nic=true"
-# A deployment on one Spark needs no NIC.
-NOTHING: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": False}
 NIC_COST = "18 to 20 W a Spark"
-
-Steps = dict[str, t.Any]
+WATCHER = Unit("dgx-spark-speculative-nic.path", "NIC watcher", "spark_network_start_on_nic")
 
 
 def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
@@ -37,14 +40,8 @@ def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
 
 
 def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
-    """Return the files to install and remove on a Spark, and where its marker is moved.
-
-    `lacking` is whether something should be installed and is not.
-    """
-    starter, hotplug = info.get("starter") or {}, info.get("hotplug") or {}
-    present = starter.get("files") or {}
-    complete = present == own and bool(starter.get("enabled"))
-    wanted = configure if start is None else start
+    """Return the files to install and remove on a Spark, and where its marker is moved."""
+    hotplug = info.get("hotplug") or {}
     files = [
         {"src": name, "dest": path, "mode": "0755" if name.endswith(".sh") else "0644"}
         for path, name in STARTER.items()
@@ -54,12 +51,7 @@ def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool
         move = [str(MARKER), str(DISABLED_MARKER)]
     elif keep is False:
         move = hotplug.get("disabled_marker") or []
-    return {
-        "install": files if wanted and not complete else [],
-        "remove": list(present) if start is False else [],
-        "move": move,
-        "lacking": not complete and not wanted and start is None,
-    }
+    return {**unit_steps(WATCHER, info.get("starter") or {}, own, files, start, configure), "move": move}
 
 
 def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
@@ -99,23 +91,14 @@ def _has_starter(info: Info) -> bool:
     return bool((info.get("starter") or {}).get("files"))
 
 
-def nic_lines(planned: t.Mapping[str, Steps]) -> list[str]:
-    """Return the steps for people."""
-    said = {
-        "install": "NIC watcher: to be installed",
-        "remove": "NIC watcher: to be removed",
-        "move": "{0}: to be moved to {1}",
-    }
-    return [f"{name}: {said[key].format(*one[key])}" for name, one in planned.items() for key in said if one[key]]
-
-
 def plan_nics(
     hosts: t.Mapping[str, Info], start_on_nic: t.Any, keep_nic_on: t.Any, configure: t.Mapping[str, bool]
 ) -> dict[str, t.Any]:
     """Return the steps of each host. Raises PlanError for what is neither auto nor a boolean."""
     start, own = tristate("spark_network_start_on_nic", start_on_nic), own_files()
     keep = tristate("spark_network_keep_nic_on", keep_nic_on)
+    # A deployment on one Spark needs no NIC.
     if len(hosts) < 2:
-        return {"hosts": dict.fromkeys(hosts, NOTHING), "findings": [], "lines": []}
+        return {"hosts": {}, "findings": [], "lines": []}
     planned = {name: nic_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}
-    return {"hosts": planned, "findings": nic_findings(hosts, planned, keep), "lines": nic_lines(planned)}
+    return {"hosts": planned, "findings": nic_findings(hosts, planned, keep), "lines": unit_lines(planned)}

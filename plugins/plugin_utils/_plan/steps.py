@@ -26,10 +26,10 @@ def completed_steps(
 ) -> list[str]:
     """Return the steps whose result is already there. A step without facts is not among them.
 
-    All arguments are by host, the head first. On the head, `image`: it is present, and a running container has the GPU.
-    `options`: the image has served these options. `models`: they are verified, and no vocabulary is missing.
-    `cluster_image`: it exists. `image_copies` and `model_copies`: the workers have the head's. On all Sparks, `link` and
-    `ssh_keys`: the Sparks are joined as planned, and their SSH keys are exchanged.
+    All arguments are by host, the head first. On the head, `image`: it is present, and a running container has the
+    GPU. `options`: the image has served these options. `models`: they are verified, and no vocabulary is missing.
+    `cluster_image`: it exists. `image_copies` and `model_copies`: the workers have the head's. On all Sparks, `link`
+    and `ssh_keys`: the Sparks are joined as planned, and their SSH keys are exchanged.
     """
     look, models, plan, cluster = (from_head(each) for each in (docker_facts, snapshots, plans, cluster_facts))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"

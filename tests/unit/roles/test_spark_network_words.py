@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role says of a network card about which nothing could be done."""
+"""What the role says of a systemd unit about which nothing could be done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
     cases: dict[str, t.Any] = {
         f"{case[0]} {n}": ({"failed_result": case[1]}, case[0]) for n, case in enumerate(FAILURES)
     }
-    nic = yaml.safe_load((ROLE / "tasks/nic.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
+    unit = yaml.safe_load((ROLE / "tasks/unit.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
     tasks = [
         {
             "name": name,
@@ -33,9 +33,10 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
             "vars": {
                 **{f"__spark_network_{key}": value for key, value in given.items()},
                 **({"ansible_failed_result": given["failed_result"]} if given.get("failed_result") else {}),
-                "__spark_network_nic": nic["ansible.builtin.fail"]["msg"],
+                "__spark_network_unit": UNITS[which],
+                "__spark_network_said": unit["ansible.builtin.fail"]["msg"],
                 "name": name,
-                "value": f"{{{{ __spark_network_{which} }}}}",
+                "value": "{{ __spark_network_said }}",
             },
         }
         for name, (given, which) in cases.items()
@@ -52,6 +53,10 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
     return t.cast("dict[str, t.Any]", json.loads((directory / "found.json").read_text(encoding="utf-8")))
 
 
+UNITS = {
+    "nic": {"title": "NIC watcher", "input": "spark_network_start_on_nic"},
+    "filter": {"title": "fabric filter", "input": "spark_network_close_fabric"},
+}
 SUDO = {"failed": True, "msg": "sudo: a password is required."}
 FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
     (
@@ -59,6 +64,12 @@ FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
         SUDO,
         "spark-1: could not install the NIC watcher (sudo: a password is required). Run again with -K (sudo password), "
         "or set spark_network_start_on_nic to false.",
+    ),
+    (
+        "filter",
+        SUDO,
+        "spark-1: could not install the fabric filter (sudo: a password is required). Run again with -K (sudo "
+        "password), or set spark_network_close_fabric to false.",
     ),
     (
         "nic",

@@ -92,6 +92,7 @@ def test_each_host_gets_its_part_and_the_first_is_the_head(tmp_path: Path) -> No
     )
     assert (head["configure"], head["any_configure"]) == (True, True)
     assert [rail["address"] for rail in head["rails"]] == ["192.168.100.10", "192.168.101.10"]
+    assert [unit["title"] for unit in head["units"]] == ["NIC watcher", "fabric filter"]
     assert worker["document"]["network"]["ethernets"]["enp1s0f1np1"]["addresses"] == ["192.168.100.11/24"]
 
 
@@ -109,4 +110,4 @@ def test_one_host_has_nothing_to_be_joined_with(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     alone = json.loads((tmp_path / "spark-b.json").read_text())
     assert (alone["rails"], alone["copy_source"], alone["copy_target"], alone["any_configure"]) == ([], "", "", False)
-    assert not any(alone["nic"].values())
+    assert alone["units"] == []

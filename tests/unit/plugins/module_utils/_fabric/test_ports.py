@@ -285,8 +285,9 @@ def test_the_ways_to_the_host(tmp_path: Path, programs: Programs) -> None:
         {"ifname": "wlP9s9", "addr_info": [{"family": "inet", "local": "192.0.2.30", "prefixlen": 24}]},
         {"ifname": F1, "addr_info": [{"family": "inet6", "local": "fe80::1", "prefixlen": 64}]},
     ]
-    found = look(tmp_path, programs, SSH_CONNECTION="192.0.2.9 40000 192.0.2.30 22")["management"]
-    assert found == [
+    fabric_facts = look(tmp_path, programs, SSH_CONNECTION="192.0.2.9 40000 192.0.2.30 22")
+    assert fabric_facts["login"] == ("192.0.2.9", "192.0.2.30")
+    assert fabric_facts["management"] == [
         {"interface": "enP7s7", "why": "the route to 192.0.2.9, from where this run reaches the host"},
         {"interface": "wlP9s9", "why": "the address 192.0.2.30, at which this run reaches the host"},
     ]

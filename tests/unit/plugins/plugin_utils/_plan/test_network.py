@@ -91,8 +91,15 @@ def test_the_cable_is_not_taken_from_half_a_model_that_serves(slot: dict[str, t.
     assert bool(said) is refused
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, *, configure: bool = False, measure: bool = False, **card: t.Any) -> t.Any:
-    """The part of the first of two."""
+def planned(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    configure: bool = False,
+    measure: bool = False,
+    kind: str = "nics",
+    **unit: t.Any,
+) -> t.Any:
+    """The part of the first of two, with something to do about a unit of this kind."""
     rails = [{"interface": "i", "address": "10.0.0.1", "peer_address": "10.0.0.2"}]
     own: dict[str, t.Any] = {"rails": rails, "configure": configure, "document": {}}
     fabric = {
@@ -103,9 +110,12 @@ def planned(monkeypatch: pytest.MonkeyPatch, *, configure: bool = False, measure
         "lines": [],
     }
     nothing: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": True}
-    cards = {"hosts": {"a": {**nothing, **card}, "b": nothing}, "findings": [], "lines": []}
+    idle = {"hosts": {"a": nothing, "b": nothing}, "findings": [], "lines": []}
     monkeypatch.setattr(network, "plan", lambda *_: fabric)
-    monkeypatch.setattr(network, "plan_nics", lambda *_: cards)
+    for each in ("nics", "filters"):
+        monkeypatch.setattr(network, f"plan_{each}", lambda *_: idle)
+    busy = {"hosts": {"a": {**nothing, **unit}, "b": nothing}, "findings": [], "lines": []}
+    monkeypatch.setattr(network, f"plan_{kind}", lambda *_: busy)
     return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), ssh_port=1, copy_port=2)
 
 
@@ -115,11 +125,19 @@ def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "left", [{"measure": True}, {"install": [{"src": "s"}]}, {"remove": ["/etc/x"]}, {"move": ["a", "b"]}]
+    "left",
+    [
+        {"measure": True},
+        {"install": [{"src": "s"}]},
+        {"remove": ["/etc/x"]},
+        {"move": ["a", "b"]},
+        {"kind": "filters", "install": [{"content": "s"}]},
+    ],
 )
 def test_what_else_is_to_be_done_about_a_link(monkeypatch: pytest.MonkeyPatch, left: dict[str, t.Any]) -> None:
     found = planned(monkeypatch, **left)
     assert (found["verify_rails"], found["is_complete"]) == (found["rails"], False)
+    assert len(found["units"]) == (0 if "measure" in left else 1)
 
 
 def test_a_link_without_addresses_is_proven_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
