@@ -47,7 +47,10 @@ GUARDED = {
     *(f"ansible.builtin.{name}" for name in ("apt", "command", "copy", "file", "get_url", "iptables", "user")),
     "ansible.builtin.systemd_service",
     "community.crypto.openssh_keypair",
-    *(f"community.docker.docker_{name}" for name in ("container", "container_exec", "image_remove", "volume")),
+    *(
+        f"community.docker.docker_{name}"
+        for name in ("container", "container_exec", "image_remove", "image_tag", "volume")
+    ),
     *(f"dgx_spark.speculative.{name}" for name in ("api_keys", "deployment_files", "fabric_network", "watched_job")),
     "dgx_spark.speculative.huggingface_cache_prune",
 }

@@ -11,8 +11,8 @@ ready  the worker notes that the server is ready, confirms that and closes the c
 start  the worker runs a rank with the engine options `options`, for as long as the connection is open. It sends the
        rank's output, a line each behind OUTPUT, and the reason of its end behind END.
 
-No password protects it, as none protects the ranks' own connections: whoever has the head's address on the fabric
-could send them code.
+No password protects it, as none protects the ranks' own connections: a machine with the head's address on the fabric
+could send code to either.
 """
 
 from __future__ import annotations
