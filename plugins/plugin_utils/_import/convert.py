@@ -18,7 +18,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     parse_reference,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    NONE,
+    draft_model,
+    needs_draft_model,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.command import (
     Command,
@@ -233,7 +237,8 @@ def speculation_of(target: str, options: Options, imported: Imported) -> dict[st
     model = {"id": section.draft} if section.draft else {}
     model |= {"revision": given["revision"]} if model and given.get("revision") else {}
     draft = {"draft_model": model} if model else {}
-    if section.method not in ENGINE.methods or bool(METHODS[section.method].draft_model) != bool(model):
+    fits = draft_model(section.method) if model else not needs_draft_model(section.method)
+    if section.method not in ENGINE.methods or not fits:
         options[name] = given
         imported.notes.append(
             f"The method {section.method or 'of the draft model'} stays as an option of {ENGINE.words}."

@@ -212,9 +212,13 @@ def test_a_file_without_a_command(load: Load) -> None:
             {"method": "mtp", "draft_length": 2},
         ),
         ({"method": "draft_model", "num_speculative_tokens": 2, "model": "a/b"}, {"method": "draft_target"}),
+        (
+            {"method": "mtp", "num_speculative_tokens": 4, "model": "a/b"},
+            {"method": "mtp", "draft_length": 4, "draft_model": {"id": "a/b"}},
+        ),
         # A method that is none of ours, and one with a draft model that ours does not have, stay as they are.
-        ({"method": "dspark", "num_speculative_tokens": 3, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
-        ({"method": "mtp", "num_speculative_tokens": 4, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
+        ({"method": "medusa", "num_speculative_tokens": 3, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
+        ({"method": "ngram", "num_speculative_tokens": 4, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
     ],
 )
 def test_speculation(load: Load, config: t.Any, expected: dict[str, t.Any]) -> None:
