@@ -11,7 +11,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    OPENAI_ROUTES,
+    Engine,
+    Section,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
     issues_of_nccl,
@@ -59,6 +63,7 @@ TENSORRT_LLM = Engine(
     words="TensorRT-LLM",
     keeps_entrypoint=True,
     speculation="speculative_config",
+    routes=OPENAI_ROUTES,
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,
     ranges=RANGES,

@@ -11,7 +11,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    OPENAI_ROUTES,
+    Engine,
+    Section,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import RANGES, build, render
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import SPECULATION
@@ -40,6 +44,8 @@ VLLM = Engine(
     words="vLLM",
     keeps_entrypoint=False,
     speculation=SPECULATION,
+    # The others of its routes ask for no key, such as /metrics and /invocations, or change its state.
+    routes=(*OPENAI_ROUTES, "/v1/messages", "/v1/messages/count_tokens"),
     methods=tuple(SPELLINGS),
     families=(),
     ranges=RANGES,
