@@ -39,6 +39,7 @@ class Request:
     family: str = AUTO
     target_model: str | None = None
     kv_cache_bytes: int | None = None
+    environment: Mapping = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,4 +210,5 @@ def of_recipe(recipe: Mapping) -> Request:
         drafted=recipe["draft_length"] or None,
         target_model=recipe["target"],
         world_size=recipe["sparks"],
+        environment=recipe.get("environment") or {},
     )

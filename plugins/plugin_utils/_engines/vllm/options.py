@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.environment import check_environment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
     READ_RELEASE,
     RULES,
@@ -84,6 +85,7 @@ def build(request: Request) -> Built:
             "world_size",
             f"is {request.world_size}, but vLLM is served on one Spark only; TensorRT-LLM serves on several",
         )
+    check_environment(request.environment, version, report)
     options = merged(request, version, report)
     known = version_of(READ_RELEASE)
     is_read = version is not None and known is not None and version[:3] == known[:3]
