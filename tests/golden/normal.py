@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 NAMES = tuple(
     (re.compile(pattern), name)
     for pattern, name in (
+        # A record has the place of the image's ID in the name of a volume, and Docker was asked for the ID.
+        (r"(?<=-cache-)(?:\{image\}|[0-9a-f]{12})$", "<image>"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
         (r"\b(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})\b", "<hash>"),
         (r"\b(?=\d*[a-f])[0-9a-f]{12}\b", "<hash>"),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import jinja2
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
 
 from tests.unit.replay_server import free_port
 from tests.unit.waiting import WITHIN_S, until
@@ -45,6 +46,8 @@ class Proxy:
             "certificate": "",
             "max_body_mb": 1,
             "max_requests": 4,
+            "routes": list(VLLM.routes),
+            "debug": False,
             **site,
         }
         (directory / "config").mkdir()
@@ -79,6 +82,7 @@ class Proxy:
             "inventory_hostname": self.site["host"],
             "__api_proxy_plan": {name: self.site[name] for name in ("names", "gateway", "certificate")},
             "__api_proxy_keys": {"scope": "lan" if self.site["lan"] else "docker"},
+            "__api_proxy_api": {"routes": self.site["routes"]},
         }
 
     def caddyfile(self) -> str:
@@ -87,6 +91,8 @@ class Proxy:
         text = environment.from_string(TEMPLATE.read_text()).render(self.variables())
         for inside, outside in (("/etc/caddy", "config"), ("/keys", "keys"), ("/data", "data")):
             text = text.replace(f"{inside}/", f"{self.directory / outside}/")
+        if self.site["debug"]:
+            text = text.replace("\tpersist_config off", "\tdebug\n\tpersist_config off")
         return text.replace("file_system /data", f"file_system {self.directory / 'data'}")
 
     def write(self) -> Path:

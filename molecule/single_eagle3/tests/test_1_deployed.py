@@ -60,8 +60,12 @@ def test_only_one_mount_can_be_written_and_none_holds_keys(deployed: Deployed) -
         "/deployment/trial": False,
         "/deployment/tiktoken_encodings": False,
         "/cache/modules": True,
+        "/cache/kernels": True,
     }
     assert mounts["/cache/modules"]["Type"] == "volume"
+    # Kernels that were compiled for another image are not found.
+    image = deployed.inspect()["Image"].removeprefix("sha256:")
+    assert mounts["/cache/kernels"]["Name"] == f"{mounts['/cache/modules']['Name']}-{image[:12]}"
     assert not [mount for mount in mounts.values() if ".ssh" in mount["Source"]]
 
 

@@ -481,15 +481,23 @@ def _images_of(records: t.Iterable[Record | None]) -> set[str]:
 def images(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, t.Any]:
     """Return the names of the images that this collection has pulled or served, `known`, and the `unused` of them.
 
-    Where a record cannot be read, none counts as unused. `receipts` are the files that keep the names.
+    `ids` are the IDs of the images that deployments use. Where a record cannot be read, none counts as unused, and
+    `ids` is None. `receipts` are the files that keep the names.
     """
     paths = [path for path in state_directory.glob("*/record.json") if path.parent.name not in NOT_DEPLOYMENTS]
     kept = [_mapping(path).get("reference") for path in (state_directory / IMAGES).glob("*.json")]
     result = [read_record(path) for path in [*paths, *state_directory.glob(PREVIOUS)]]
     known = {name for name in (*kept, *_images_of(result)) if isinstance(name, str) and name and name.isprintable()}
-    used = known if None in result else _images_of(_in_use(state_directory, labels))
+    in_use = [] if None in result else [record for record in _in_use(state_directory, labels) if record]
+    used = known if None in result else _images_of(in_use)
+    ids = {str(record["image"]["id"]) for record in in_use if (record.get("image") or {}).get("id")}
     receipts = [
         {"name": f"{hashlib.sha256(name.encode()).hexdigest()}.json", "content": f"{json.dumps({'reference': name})}\n"}
         for name in sorted(known)
     ]
-    return {"known": sorted(known), "unused": sorted(known - used), "receipts": receipts}
+    return {
+        "known": sorted(known),
+        "unused": sorted(known - used),
+        "ids": None if None in result else sorted(ids),
+        "receipts": receipts,
+    }

@@ -18,6 +18,8 @@ Mapping = t.Mapping[str, t.Any]
 Options = dict[str, t.Any]
 # The release family is the one of the image's tag.
 AUTO = "auto"
+# Routes of OpenAI's API, which every engine has. Clients send requests there with POST.
+OPENAI_ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +155,8 @@ class Engine:
     speculation: str
     # Whether that option may have further keys beside a method.
     extends_methods: bool
+    # Routes that take requests of clients. The API proxy forwards these only.
+    routes: tuple[str, ...]
     # Names of the speculation methods that it has.
     methods: tuple[str, ...]
     # Release families, and the releases of each.

@@ -33,6 +33,8 @@ ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
+# In the source of a mount, the place of the image's ID. The role engine_container fills it when it runs the container.
+IMAGE = "{image}"
 
 Rail = t.Mapping[str, t.Any]
 
@@ -48,7 +50,8 @@ class Node:
     directory: str
     cache: str
     cluster_directory: str
-    # Docker: the recipe's image, the cluster image, and the volume for compiled code.
+    # Docker: the recipe's image, the cluster image, and the volume for downloaded code. Compiled kernels of each image
+    # are in a volume with this name and the image's ID.
     reference: str
     cluster_image: str
     volume: str
@@ -199,6 +202,7 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
             for name in node.subdirectories
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
+        _mount(f"{node.volume}-{IMAGE}", "/cache/kernels", kind="volume", read_only=False),
         *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
         *([_mount(node.cluster_directory, "/cluster")] if node.rails and ENGINES[node.engine].ranks_by_ssh else []),
     ]

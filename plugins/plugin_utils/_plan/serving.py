@@ -123,7 +123,7 @@ def in_container(engine: Engine, config: Mapping, options: Mapping, draft: str, 
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
-    Validated are the options as they are written, and again with what the plan adds to them.
+    Validated are the options and the environment as they are written, and the options again with what the plan adds.
     """
     served, engine = merged_values(asked), engine_of(asked["recipe"])
     wanted = memory_request(asked, served)

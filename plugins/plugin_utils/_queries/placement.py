@@ -12,7 +12,8 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import OPENAI_ROUTES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     disk_space,
     docker_access,
@@ -78,6 +79,11 @@ def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str
     return lifecycle.restart_endpoint(server, published_ports)
 
 
+def api_routes(_run: Run, engine: str = "") -> Result:
+    """Return the routes that the API proxy forwards: those of an engine, or of every engine if it is unknown."""
+    return {"routes": list(ENGINES[engine].routes if engine in ENGINES else OPENAI_ROUTES)}
+
+
 def check_container(
     run: Run,
     name: str,
@@ -135,6 +141,7 @@ FORMS: Forms = {
     "endpoint": Form(endpoint),
     "previous_endpoint": Form(previous_endpoint),
     "restart_endpoint": Form(restart_endpoint),
+    "api_routes": Form(api_routes),
     "container": Form(check_container),
     "disk_space": Form(check_disk_space, f"{host_vars.CLUSTER_SOURCE}, and {host_vars.MODELS_SOURCE}"),
     "firewall": Form(firewall_rules),

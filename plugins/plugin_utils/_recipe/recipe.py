@@ -433,7 +433,12 @@ def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     built = engine_of(recipe).build(of_recipe(recipe))
     # The user may name the release whose rules an image follows, if its tag does not show it.
     told = [error for error in built.errors if built.family or error.path != "release"]
-    return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
+    return [f"{recipe_key(error.path)}: {error.message}" for error in told]
+
+
+def recipe_key(path: str) -> str:
+    """Return the recipe's key for the path of a finding: its own name, a variable, or an engine option."""
+    return path if path.startswith("environment.") else ENGINE_NAMES.get(path) or f"options.{path}"
 
 
 def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], image: str, family: str) -> None:

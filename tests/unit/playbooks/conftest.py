@@ -47,10 +47,18 @@ if module.params["state"] != "absent" and module.params["name"] != %r:
     module.fail_json(msg="Cannot create container when image is not specified!")
 module.exit_json(changed=module.params["name"] != "as-it-is", container={})
 """
+# One of the volumes is a container's.
 VOLUME = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
-AnsibleModule({name: {"type": "raw"} for name in ("name", "state")}).exit_json(changed=False)
+module = AnsibleModule({name: {"type": "raw"} for name in ("name", "state")}, supports_check_mode=True)
+if module.params["name"].endswith("-cache-cccccccccccc"):
+    said = '409 Client Error: Conflict ("remove x: volume is in use - [12]")'
+    module.fail_json(msg="Error removing volume x: " + said)
+module.exit_json(changed=module.params["name"].endswith("-cache-aaaaaaaaaaaa"))
 """
+# Of each kind of image's ID, and others' volumes with a similar name.
+VOLUMES = [f"{NAME}-cache{end}" for end in ("", "-aaaaaaaaaaaa", "-bbbbbbbbbbbb", "-cccccccccccc", "-of-mine")]
+VOLUMES.append(f"my-{NAME}-cache-dddddddddddd")
 # Of three images one is here, and one has a container of somebody else's.
 IMAGE = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
@@ -63,8 +71,9 @@ module.exit_json(changed=module.params["name"] == "release:here")
 # Of images with an SSH server there are none.
 HOST_INFO = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
-names = ("images", "images_filters")
-AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True).exit_json(changed=False, images=[])
+names = ("images", "images_filters", "volumes", "volumes_filters")
+module = AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True)
+module.exit_json(changed=False, images=[], volumes=[{"Name": name} for name in %r])
 """
 
 
@@ -88,7 +97,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
     doubles.mkdir(parents=True)
     (doubles / "docker_volume.py").write_text(VOLUME, encoding="utf-8")
     (doubles / "docker_image_remove.py").write_text(IMAGE, encoding="utf-8")
-    (doubles / "docker_host_info.py").write_text(HOST_INFO, encoding="utf-8")
+    (doubles / "docker_host_info.py").write_text(HOST_INFO % VOLUMES, encoding="utf-8")
 
     def check(
         role: str,

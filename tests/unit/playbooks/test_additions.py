@@ -100,6 +100,7 @@ ECHO = engines.Engine(
     keeps_entrypoint=True,
     speculation="look",
     extends_methods=False,
+    routes=("/echo",),
     methods=("lookup",),
     families=(),
     ranges=[["1.0.0", None]],

@@ -10,6 +10,8 @@ import json
 import typing as t
 from pathlib import Path
 
+import yaml
+
 from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
@@ -25,12 +27,14 @@ READ = (
 ROLES = ("docker_permissions", "api_proxy")
 
 
-def shown(directory: Path, *tasks: dict[str, t.Any], given: dict[str, t.Any], **play: t.Any) -> list[t.Any]:
+def shown(
+    directory: Path, *tasks: dict[str, t.Any], given: dict[str, t.Any], read: t.Sequence[str] = READ, **play: t.Any
+) -> list[t.Any]:
     """What two roles take for their inputs, after these tasks."""
     roles = [
         {"ansible.builtin.import_role": {"name": f"dgx_spark.speculative.{role}"}, "when": False} for role in ROLES
     ]
-    content = "{{ [" + ", ".join(READ) + "] | to_json }}"
+    content = "{{ [" + ", ".join(read) + "] | to_json }}"
     show = {"ansible.builtin.copy": {"content": content, "dest": str(directory / "shown.json")}}
     extra = json.dumps(given)
     done = plays.run(directory, {"gather_facts": False, "tasks": [*roles, *tasks, show], **play}, "-e", extra)
@@ -67,3 +71,14 @@ def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
     own = {"deployment_settings": {"become": "{{ docker_permissions_become }}", "port": 8300}}
     found = shown(tmp_path, FOUND, given={}, vars=own)
     assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", ""]
+
+
+def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path) -> None:
+    tasks = yaml.safe_load((ROOT / "roles/api_proxy/tasks/inspect.yml").read_text(encoding="utf-8"))
+    (task,) = (task for task in tasks if task["name"] == "Determine the routes of the server")
+    said = task["dgx_spark.speculative.deployment_plan"]["placement"]["api_routes"]["engine"]
+    engine = [said.removeprefix("{{ ").removesuffix(" }}")]
+    recipe, handover = {"deployment_recipe": {"engine": "vllm"}}, {"api_proxy_handover": {"engine": "tensorrt_llm"}}
+    assert shown(tmp_path, given={}, read=engine) == [""]
+    assert shown(tmp_path, given=recipe, read=engine) == ["vllm"]
+    assert shown(tmp_path, given={**recipe, **handover}, read=engine) == ["tensorrt_llm"]

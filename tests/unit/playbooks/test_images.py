@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which images cleaning up knows by their receipts."""
+"""Which images cleaning up knows by their receipts, and what it removes of the kernels that were compiled for them."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -33,3 +34,18 @@ def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
     assert (said.code == 0) == is_here, said.text
     receipts = [path.read_text(encoding="utf-8") for path in (tmp_path / NAME / "images").glob("*")]
     assert receipts == ([] if is_here else ['{"reference": "release:1"}\n'])
+
+
+@pytest.mark.parametrize(
+    ("used", "removed"),
+    [
+        ([], ["", "-aaaaaaaaaaaa", "-bbbbbbbbbbbb", "-cccccccccccc"]),
+        (["sha256:" + "a" * 64, "b" * 64], ["", "-cccccccccccc"]),
+    ],
+)
+def test_kernels_of_images_in_use_stay(check: t.Callable[..., Said], used: list[str], removed: list[str]) -> None:
+    """A container has the last volume, which is no failure."""
+    said = check("engine_container", "caches", inputs={"engine_container_handover": {"used_images": used}})
+    assert said.code == 0, said.text
+    found = re.findall(rf"item={NAME}-cache(\S*?)[)\s]", said.text)
+    assert sorted(set(found)) == removed

@@ -271,3 +271,12 @@ def test_nothing_is_made_or_pulled_for_a_server_that_does_not_answer() -> None:
     assert (
         names.index("Check that the server answers") < names.index("Create an API key") < names.index("Pull the image")
     )
+
+
+def test_the_proxy_gets_the_engine_of_the_server() -> None:
+    """Otherwise this playbook would close routes that the deployment's own run has opened."""
+    *_others, run = yaml.safe_load((PLAYBOOKS / "open_webui.yml").read_text(encoding="utf-8"))
+    engines = [
+        task["vars"]["api_proxy_handover"]["engine"] for task in run["tasks"] if "api_proxy_handover" in str(task)
+    ]
+    assert engines == ["{{ __open_webui_server['dgx_spark.speculative.engine'] | default('') }}"] * 2

@@ -162,6 +162,19 @@ def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed
     assert guards == [f"floor={4 * 2**30} seconds=5"] * 2
 
 
+def test_each_image_has_a_volume_for_its_kernels(play: Play) -> None:
+    """The image of another name was not inspected, and in check mode it may be missing."""
+    image = {"id": "sha256:0123456789abcdef", "repo_tags": ["the-pairs:1"], "repo_digests": []}
+    for name, end in (("the-pairs:1", "0123456789ab"), ("the-pairs:2", "unknown")):
+        facts = {"memory": {}, "image": {**image, "repo_tags": [name]}}
+        played = play(UP, "--check", engine_container_facts=facts)
+        assert ranks(played) == ["1", "0"]
+        for container in played.containers:
+            volumes = {mount["target"]: mount["source"] for mount in container["mounts"] if mount["type"] == "volume"}
+            name = "dgx-spark-speculative-cache"
+            assert volumes == {"/cache/modules": name, "/cache/kernels": f"{name}-{end}"}
+
+
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
     played = play(["preflight"], engine_container_network="bridge")
     assert played.code != 0

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import ACCEPTED
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server
@@ -142,6 +143,8 @@ TRICKS = [
     "/release_memory",
     "/server_info",
     "/metrics",
+    "/prometheus/metrics",
+    "/invocations",
     "/v1",
     "/v1/",
     "/v1/embeddings",
@@ -150,6 +153,9 @@ TRICKS = [
     "/v1//models",
     "/v1/models/",
     "/v1/models/x",
+    "/v1/messages/",
+    "/v1/messages/batches",
+    "/v1/messages/count_tokens/x",
     "/V1/models",
     "/v1/Models",
     "/v1/../update_weights",
@@ -203,6 +209,43 @@ def test_other_methods_are_refused(proxy: Proxy) -> None:
         assert answer[1]["Allow"] == "GET, POST"
 
 
+MESSAGES = ("/v1/messages", "/v1/messages/count_tokens")
+
+
+def test_anthropics_clients_get_in_with_their_header(proxy: Proxy, upstream: Upstream) -> None:
+    key = proxy.key("default")
+    for path in MESSAGES:
+        assert ask(proxy, "POST", path, key, b"{}")[0] == 200
+        assert ask(proxy, "POST", f"{path}?beta=true", None, b"{}", {"x-api-key": key})[0] == 200
+        assert code_of(ask(proxy, "GET", path, key)) == (405, "method_not_offered")
+        for headers in ({}, {"x-api-key": key + "x"}, {"x-api-key": f"Bearer {key}"}, {"x-api-key": "{env.HOME}"}):
+            answer = ask(proxy, "POST", path, None, b"{}", headers)
+            assert code_of(answer) == (401, "invalid_api_key")
+            assert b"x-api-key" in answer[2]
+        # One that is wrong is not made good by the other.
+        assert ask(proxy, "POST", path, "sk-spark-wrong", b"{}", {"x-api-key": key})[0] == 401
+    # Only there.
+    assert ask(proxy, "POST", "/v1/completions", None, b"{}", {"x-api-key": key})[0] == 401
+    assert key not in json.dumps(upstream.server.headers)
+    assert "X-Api-Key" not in {name.title() for headers in upstream.server.headers for name in headers}
+
+
+def test_an_engine_without_these_routes_offers_none(tmp_path: Path, upstream: Upstream) -> None:
+    proxy = Proxy(tmp_path, upstream.url, lan=False, names=[], routes=list(TENSORRT_LLM.routes))
+    proxy.keys.ensure(["default"], "api_proxy")
+    try:
+        proxy.start()
+        key = proxy.key("default")
+        for path in MESSAGES:
+            answer = ask(proxy, "POST", path, key, b"{}")
+            assert code_of(answer) == (403, "route_not_offered")
+            assert b"messages" not in answer[2]
+        assert b"x-api-key" not in ask(proxy, "POST", "/v1/completions")[2]
+        assert ask(proxy, "POST", "/v1/completions", key, b"{}")[0] == 200
+    finally:
+        proxy.close()
+
+
 def test_the_key_stays_at_the_proxy(proxy: Proxy, upstream: Upstream) -> None:
     key = proxy.key("default")
     status, headers, _ = ask(proxy, "POST", "/v1/completions", key, b"{}")
@@ -223,6 +266,19 @@ def test_no_key_in_the_log_and_no_copy_of_it(proxy: Proxy, upstream: Upstream) -
     holders = [path for path in proxy.directory.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
     assert sorted(path.name for path in holders) == [".accepted.caddy", "default"]
     assert (proxy.directory / "data/admin.sock").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_log_has_no_key_even_when_it_has_everything(proxy: Proxy, upstream: Upstream) -> None:
+    """Caddy itself masks only the headers that it knows."""
+    proxy.site["debug"] = True
+    proxy.reload()
+    before, key = len(proxy.log), proxy.key("default")
+    upstream.server.close()
+    for method, path in (("POST", "/v1/messages"), ("GET", "/health")):
+        assert ask(proxy, method, path, headers={"X-API-KEY": key})[0] == 502
+        assert ask(proxy, method, path, key)[0] == 502
+    until(lambda: proxy.log[before:].count('"http.log.error"') == 4, lambda: proxy.log[before:])
+    assert key not in proxy.log[before:]
 
 
 def test_a_stream_comes_piece_by_piece(proxy: Proxy, upstream: Upstream) -> None:

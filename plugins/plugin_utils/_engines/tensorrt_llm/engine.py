@@ -11,7 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends, Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    OPENAI_ROUTES,
+    Ends,
+    Engine,
+    Section,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
     issues_of_nccl,
@@ -64,6 +69,7 @@ TENSORRT_LLM = Engine(
     keeps_entrypoint=True,
     speculation="speculative_config",
     extends_methods=False,
+    routes=OPENAI_ROUTES,
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,
     ranges=RANGES,

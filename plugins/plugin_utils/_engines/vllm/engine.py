@@ -11,7 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends, Engine, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    OPENAI_ROUTES,
+    Ends,
+    Engine,
+    Section,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
     RANGES,
@@ -59,6 +64,8 @@ VLLM = Engine(
     keeps_entrypoint=False,
     speculation=SPECULATION,
     extends_methods=True,
+    # The others of its routes ask for no key, such as /metrics and /invocations, or change its state.
+    routes=(*OPENAI_ROUTES, "/v1/messages", "/v1/messages/count_tokens"),
     methods=tuple(SPELLINGS),
     families=(),
     ranges=RANGES,

@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.met
     NONE,
     needs_draft_model,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.environment import check_environment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
     READ_RELEASE,
     RULES,
@@ -147,6 +148,7 @@ def build(request: Request) -> Built:
     check_release(name, version, report)
     if request.world_size < 1:
         report.error("world_size", f"must be at least 1, not {request.world_size}")
+    check_environment(request.environment, version, report)
     options = merged(request, version, report)
     check_method(request, options.get(SPECULATION), version, report)
     known = version_of(READ_RELEASE)

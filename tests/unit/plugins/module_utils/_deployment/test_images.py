@@ -17,7 +17,8 @@ IN_SLOT = {f"{LABEL}deployment": "now"}
 
 def record(place: Path, image: str, **values: t.Any) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps({"deployment": "mine", "image": {"reference": image}, **values}), encoding="utf-8")
+    about = {"reference": image, "id": f"sha256:{image}"}
+    place.write_text(json.dumps({"deployment": "mine", "image": about, **values}), encoding="utf-8")
 
 
 def served(state: Path) -> None:
@@ -31,11 +32,14 @@ def test_what_is_in_use_is_known_and_not_unused(tmp_path: Path) -> None:
     found = images(tmp_path, IN_SLOT)
     assert found["known"] == ["made:1", "release:1", "release:2", "release:3"]
     assert found["unused"] == ["made:1", "release:1"]
+    assert found["ids"] == ["sha256:release:2", "sha256:release:3"]
 
 
 def test_without_a_container_any_deployment_may_come_back(tmp_path: Path) -> None:
     served(tmp_path)
-    assert images(tmp_path, {})["unused"] == []
+    found = images(tmp_path, {})
+    assert found["unused"] == []
+    assert len(found["ids"]) == 3
 
 
 def test_the_names_outlive_the_records(tmp_path: Path) -> None:
@@ -59,7 +63,7 @@ def test_what_cannot_be_read_may_be_in_use(tmp_path: Path) -> None:
     (tmp_path / "images/b.json").write_text("{", encoding="utf-8")
     found = images(tmp_path, IN_SLOT)
     assert found["known"] == ["release:0", "release:2", "release:3"]
-    assert found["unused"] == []
+    assert (found["unused"], found["ids"]) == ([], None)
 
 
 def test_what_is_no_name_is_left_out(tmp_path: Path) -> None:

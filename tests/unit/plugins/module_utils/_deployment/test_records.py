@@ -59,7 +59,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "ranks": [],
         "network": None,
         "files": {},
-        "images": {"known": [], "unused": [], "receipts": []},
+        "images": {"known": [], "unused": [], "ids": [], "receipts": []},
     }
 
 

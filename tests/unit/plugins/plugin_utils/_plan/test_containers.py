@@ -254,7 +254,7 @@ def test_files_of_a_directory_may_change_on_one_spark() -> None:
 def test_models_in_directories_have_mounts_of_their_own() -> None:
     models = {"/srv/target": {"commit": None, "fingerprint": "one"}}
     (alone,) = containers.plan(sparks(1, target="/srv/target", draft="", models=models)).values()
-    assert alone["container"]["mounts"][5:] == [
+    assert alone["container"]["mounts"][6:] == [
         {"type": "bind", "source": "/srv/target", "target": "/models/target/target", "read_only": True}
     ]
     assert (alone["script"]["target"], alone["script"]["draft"]) == ("/models/target/target", "")

@@ -182,6 +182,24 @@ def test_options_that_the_engine_would_refuse_are_refused_as_they_are_written() 
     assert "lines" not in found
 
 
+def test_an_environment_that_the_engine_does_not_read_is_refused() -> None:
+    vllm = {
+        **RECIPE,
+        "engine": "vllm",
+        "image": "vllm/vllm-openai:v0.32.0",
+        "method": "mtp",
+        "draft": "",
+        "options": {},
+    }
+    environment = {"NCCL_DEBUG": "INFO", "VLLM_ATTENTION_BACKEND": "FLASHINFER"}
+    refused = made({"image": vllm["image"], "environment": environment}, recipe=vllm)
+    assert refused["errors"][0]["path"] == "environment.VLLM_ATTENTION_BACKEND"
+    assert "lines" not in refused
+    assert "errors" not in made({"image": vllm["image"], "environment": {"NCCL_DEBUG": "INFO"}}, recipe=vllm)
+    # Another engine has another half.
+    assert "errors" not in made({"environment": environment})
+
+
 def test_what_does_not_fit_is_no_failure() -> None:
     plan = made(memory={**MEMORY, "total": 60_000_000_000, "available": 55_000_000_000})
     assert plan["verdict"] == "does_not_fit"

@@ -189,6 +189,14 @@ def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
     assert options["allow_unauthenticated"] == {"type": "bool", "default": False}
 
 
+def test_the_proxy_forwards_the_routes_of_the_engine() -> None:
+    common = ["/v1/chat/completions", "/v1/completions", "/v1/responses"]
+    assert placement.api_routes(run(), "tensorrt_llm") == {"routes": common}
+    assert placement.api_routes(run(), "vllm") == {"routes": [*common, "/v1/messages", "/v1/messages/count_tokens"]}
+    # The role alone does not know the engine.
+    assert placement.api_routes(run()) == placement.api_routes(run(), "another") == {"routes": common}
+
+
 def test_a_query_has_forms_and_none_is_asked_twice() -> None:
     assert len(QUERIES) == 6
     answers = [form.answer for forms in QUERIES.values() for form in forms.values()]

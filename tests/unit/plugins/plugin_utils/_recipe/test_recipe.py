@@ -378,6 +378,13 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str, error:
             ],
         ),
         (
+            {
+                **{"engine": "vllm", "image": "vllm/vllm-openai:v0.32.0"},
+                "environment": {"VLLM_USE_V1": "1", "VLLM_USE_DEEP_GEMM": 0},
+            },
+            ["environment.VLLM_USE_V1: "],
+        ),
+        (
             {"sparks": 2, "options": {"tensor_parallel_size": 1}},
             ["options.tensor_parallel_size: "],
         ),

@@ -273,3 +273,35 @@ def test_the_names_are_those_of_the_parser() -> None:
     assert len(KINDS) == len(set(KINDS)) == 317
     assert KINDS["enforce-eager"] == "switch"
     assert KINDS["max-num-seqs"] == "int"
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("VLLM_USE_FLASHINFER_MOE_FP4", "moe-backend"),
+        ("VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8_CUTLASS", "moe-backend"),
+        ("VLLM_FLASHINFER_MOE_BACKEND", "moe-backend"),
+        ("VLLM_MXFP4_USE_MARLIN", "moe-backend"),
+        ("VLLM_TEST_FORCE_FP8_MARLIN", "moe-backend"),
+        ("VLLM_NVFP4_GEMM_BACKEND", "linear-backend"),
+        ("VLLM_ATTENTION_BACKEND", "attention-backend"),
+        ("VLLM_USE_V1", ""),
+        ("VLLM_RPC_TIMEOUT", ""),
+    ],
+)
+def test_a_variable_that_vllm_no_longer_reads_is_refused(name: str, option: str) -> None:
+    fix = f"Set the engine option {option} instead" if option else "Remove it"
+    expected = {f"environment.{name}": f"vLLM no longer reads this variable, so it has no effect. {fix}"}
+    assert errors(environment={name: "1", "VLLM_USE_DEEP_GEMM": "0", "NCCL_DEBUG": "INFO"}) == expected
+    assert option in ("", *KINDS)
+
+
+def test_a_variable_that_the_release_reads_is_accepted() -> None:
+    """It was removed in 0.29.0, and the name of an image may hide its release."""
+    environment = {"VLLM_TEST_FORCE_FP8_MARLIN": "1", "VLLM_USE_FLASHINFER_MOE_INT4": "1"}
+    for image in ("vllm/vllm-openai:v0.28.0", "registry.example/own:latest"):
+        assert errors(environment=environment, release=image) == {}
+
+
+def test_a_key_in_the_environment_is_refused_as_in_the_options() -> None:
+    assert "secret" in errors(environment={"VLLM_API_KEY": "x"})["environment.VLLM_API_KEY"]
