@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import typing as t
+from pathlib import Path
 
 import jinja2
 import pytest
@@ -212,6 +215,47 @@ def test_a_rank_takes_all_rails_and_those_without_rdma() -> None:
     assert (told["NCCL_IB_HCA"], told["NCCL_SOCKET_IFNAME"]) == ("rocep1s0f1", "enp1s0f1np1,enP2p1s0f1np1")
     assert plan["spark-2"]["container"]["environment"]["NCCL_IB_HCA"] == "rocep1s0f1,roceP2p1s0f1"
     assert plan["spark-2"]["container"]["environment"]["DGX_SPARK_RANK"] == "1"
+
+
+def test_a_rank_of_vllm_has_its_own_address_and_no_keys() -> None:
+    plan = containers.plan(sparks(2, engine="vllm"))
+    made = plan["spark-2"]["container"]
+    told = {name: made["environment"][name] for name in ("VLLM_HOST_IP", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")}
+    # gloo takes one interface, and NCCL all.
+    assert told == {
+        "VLLM_HOST_IP": "192.168.100.11",
+        **dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "enp1s0f1np1"),
+    }
+    assert not [name for name in made["environment"] if name.startswith(("OMPI_", "UCX_"))]
+    assert "/cluster" not in [mount["target"] for mount in made["mounts"]]
+    assert (made["image"], made["keep_entrypoint"]) == ("the-pairs:1", False)
+
+
+@pytest.mark.parametrize(
+    ("rank", "expected"),
+    [
+        (1, ["--headless"]),
+        (0, ["ranks", "serve", "--head", "192.168.100.10", "--worker", "192.168.100.11", "--host", "127.0.0.1"]),
+    ],
+)
+def test_the_script_of_vllms_ranks(tmp_path: Path, rank: int, expected: list[str]) -> None:
+    """One text on all Sparks: what it starts is asked of the shell, with programs of the test's."""
+    plan = containers.plan(sparks(2, engine="vllm"))
+    script = serve_script("vllm", plan["spark-1"]["script"]).replace("<hash>", COMMIT)
+    for name in ("vllm", "python3"):
+        program = tmp_path / name
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "DGX_SPARK_RANK": str(rank), "DGX_SPARK_OPTIONS": "/o"}
+    words = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
+    said = words.splitlines()
+    assert [word for word in said if word in expected] == expected
+    # The ranks' own words are the same on both.
+    begin = said.index("--tensor-parallel-size")
+    assert said[begin : begin + 10] == [
+        *("--tensor-parallel-size", "2", "--nnodes", "2", "--node-rank", str(rank)),
+        *("--master-addr", "192.168.100.10", "--master-port", "2233"),
+    ]
 
 
 def test_somebodys_own_environment_is_stronger_and_text() -> None:

@@ -134,6 +134,14 @@ def test_only_the_head_starts_the_server(programs: Path) -> None:
         assert node["generation"] == containers.generation(texts, ["state", "trial"])
 
 
+def test_each_spark_starts_a_rank_of_vllm(programs: Path) -> None:
+    everybody = [
+        node_specs.node_spec(asked(rank, programs=str(programs)), PLAN, {"engine": "vllm"}) for rank in range(2)
+    ]
+    (_head, head_files), (_worker, worker_files) = node_specs.completed_specs(everybody, render)
+    assert head_files["serve.sh"] == worker_files["serve.sh"]
+
+
 def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
     first = node_specs.node_spec(asked(programs=str(programs)), PLAN, {})
     (node,) = containers.read([first["node"]])

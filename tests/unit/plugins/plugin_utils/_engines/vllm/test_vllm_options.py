@@ -215,8 +215,9 @@ def test_a_method_that_it_lacks() -> None:
     }
 
 
-def test_several_sparks_are_refused_with_the_engine_that_serves_on_them() -> None:
-    assert "TensorRT-LLM serves on several" in errors(world_size=2)["world_size"]
+def test_several_sparks_are_served_and_none_is_not() -> None:
+    assert errors(world_size=4) == {}
+    assert "at least 1" in errors(world_size=0)["world_size"]
 
 
 @pytest.mark.parametrize(
