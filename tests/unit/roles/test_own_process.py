@@ -22,7 +22,7 @@ from server.launchers.own_process import messages
 
 from tests.unit.entrypoint_container import FILES, Benchmark
 from tests.unit.memory import QUICK, Memory, Seen
-from tests.unit.pair_container import HEAD, THIRD, WORKER, PairContainer, Server, rdma_device, rdma_node
+from tests.unit.pair_container import HEAD, THIRD, WORKER, Listener, PairContainer, Server, rdma_device, rdma_node
 from tests.unit.replay_server import free_port
 from tests.unit.waiting import WITHIN_S, until
 
@@ -211,6 +211,15 @@ def test_the_cause_on_the_worker_is_the_reason_also_when_the_head_ends_first(pai
     head = pair.start("head", action="exit 1")
     reason = head.wait_until(lambda state: state.get("last_exit"))["last_exit"]["reason"]
     assert reason == f"[ranks] the rank on the worker {WORKER} has ended: exit code 3: no memory here"
+
+
+def test_a_worker_that_ends_while_it_is_asked_is_named(pair: Pair) -> None:
+    listener = Listener(messages.GREETING, port=pair.port)
+    listener.open()
+    reason = pair.start("head").wait_until(lambda state: state.get("last_exit"))["last_exit"]["reason"]
+    listener.close()
+    told = f"[ranks] the ranks cannot be started: the worker at {WORKER} has not sent the facts of its rank ("
+    assert reason.startswith(told)
 
 
 def test_a_trial_of_a_benchmark_reaches_the_worker(pair: Pair) -> None:

@@ -24,7 +24,7 @@ from server.launchers.launcher import Facts, Plan, Problem
 from server.launchers.own_process.messages import END, FACTS, OUTPUT, START, Request, connect
 from server.launchers.own_process.store import READY
 from server.processes import describe_exit
-from server.rank import from_output
+from server.rank import MARK, from_output
 
 STORE = (sys.executable, str(Path(__file__).with_name("store.py")))
 ITSELF = (sys.executable, str(Path(__file__).resolve().parents[3] / "entrypoint.py"), "ranks")
@@ -90,12 +90,15 @@ class OwnStart:
         connection.settimeout(ASKED_WITHIN_S)
         try:
             with connection, connection.makefile(encoding="utf-8", errors="replace") as file:
-                return file.read()
+                text = file.read()
+            if MARK not in text:
+                raise ConnectionError("it has closed the connection")
         except OSError as error:
             raise Problem(
                 f"the worker at {address} has not sent the facts of its rank ({error.strerror or error}); see the log "
                 "of its container"
             ) from error
+        return text
 
     def run(self, command: t.Sequence[str]) -> int:
         # Supervisor and this program are told to stop together with the rank, which decides how long that takes.
