@@ -206,9 +206,10 @@ def test_a_head_whose_rank_ends_ends_the_workers(pair: Pair) -> None:
     worker.wait_for("rank_runs")
 
 
-def test_the_cause_on_the_worker_is_the_reason_also_when_the_head_ends_first(pair: Pair) -> None:
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_cause_on_the_worker_is_the_reason_also_when_the_head_ends_first(pair: Pair, code: int) -> None:
     pair.start("worker", action="echo no memory here; sleep 0.5; exit 3")
-    head = pair.start("head", action="exit 1")
+    head = pair.start("head", action=f"exit {code}")
     reason = head.wait_until(lambda state: state.get("last_exit"))["last_exit"]["reason"]
     assert reason == f"[ranks] the rank on the worker {WORKER} has ended: exit code 3: no memory here"
 

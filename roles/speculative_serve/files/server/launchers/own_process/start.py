@@ -30,8 +30,8 @@ STORE = (sys.executable, str(Path(__file__).with_name("store.py")))
 ITSELF = (sys.executable, str(Path(__file__).resolve().parents[3] / "entrypoint.py"), "ranks")
 # Checksums of models take their time.
 ASKED_WITHIN_S = 60.0
-# A rank that has lost another one ends seconds before or after it is told of that.
-TOLD_WITHIN_S = 3.0
+# A rank that has lost another one may end seconds before that one's main process does.
+TOLD_WITHIN_S = 10.0
 END_WITHIN_S = 10.0
 
 
@@ -68,6 +68,7 @@ class OwnStart:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.ranks: list[RemoteRank] = []
+        self.stopped = False
 
     def request(self, address: str, request: Request) -> socket.socket:
         """Send a request to a worker; raises Problem."""
@@ -101,29 +102,32 @@ class OwnStart:
         return text
 
     def run(self, command: t.Sequence[str]) -> int:
-        # Supervisor and this program are told to stop together with the rank, which decides how long that takes.
-        for stop in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(stop, lambda _number, _frame: None)
+        # The rank is told to stop, too, and decides how long that takes.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.on_signal)
         options = Path(os.environ["DGX_SPARK_OPTIONS"]).read_text(encoding="utf-8")
         store = open_store(self.plan)
-        for number, address in enumerate(self.plan.workers, 1):
+        for rank, address in enumerate(self.plan.workers, 1):
             connection = self.request(address, {"ask": START, "options": options})
             connection.setblocking(False)
-            self.ranks.append(RemoteRank(number, address, connection))
+            self.ranks.append(RemoteRank(rank, address, connection))
         own = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         while own.poll() is None and not self.ended():
             self.listen(0.25)
         code = own.poll()
         store.kill()
-        # One rank takes the others with it: the first cause is the one that a worker reports.
+        # One rank takes the others with it, and vLLM then ends with status 0: the cause is what a worker reports.
         until = time.monotonic() + TOLD_WITHIN_S
-        while code and not self.ended() and time.monotonic() < until:
+        while code is not None and not self.stopped and not self.ended() and time.monotonic() < until:
             self.listen(0.25)
         if code is None:
             end(own)
-        for rank in self.ended():
-            say(f"the rank on the worker {rank.address} has ended: {rank.reason}")
+        for lost in self.ended():
+            say(f"the rank on the worker {lost.address} has ended: {lost.reason}")
         return 1 if code is None else 128 - code if code < 0 else code
+
+    def on_signal(self, _number: int, _frame: object) -> None:
+        self.stopped = True
 
     def ended(self) -> list[RemoteRank]:
         return [rank for rank in self.ranks if rank.reason is not None]
