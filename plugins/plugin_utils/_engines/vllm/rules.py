@@ -139,25 +139,12 @@ def check_speculation(subject: Subject) -> None:
         subject.report.error(SPECULATION, f"must be a mapping, not {seen(section)}")
         return
     where = f"{SPECULATION}.{LENGTH}"
-    length = positive_int(section.get(LENGTH))
-    if length is None:
+    if positive_int(section.get(LENGTH)) is None:
         subject.report.error(where, "is missing or no whole number above 0. Some models have no default for it")
     if "tensor_parallel_size" in section:
         subject.report.error(f"{SPECULATION}.tensor_parallel_size", "write draft_tensor_parallel_size")
     if section.get("method") in NOT_ASYNCHRONOUS and subject.options.get("async-scheduling") is True:
         subject.report.error("async-scheduling", f"remove it: with the method {section['method']} vLLM may refuse it")
-    check_slots(subject, length or 0)
-
-
-def check_slots(subject: Subject, drafted: int) -> None:
-    """Check that a pass has room for the drafts of all conversations (vllm/config/vllm.py)."""
-    key = "max-num-batched-tokens"
-    room, conversations = (positive_int(subject.options.get(name)) for name in (key, "max-num-seqs"))
-    needed = (conversations or 0) * (drafted + 1)
-    if room and room < needed:
-        subject.report.error(
-            key, f"must be at least {needed:,}: {conversations} conversations with {drafted} drafted tokens each"
-        )
 
 
 RULES: tuple[t.Callable[[Subject], None], ...] = (

@@ -29,7 +29,7 @@ LOG_LINE_BYTES = 65536
 STILL_SHARE = 0.01
 STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
-# The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
+# The volume for downloaded code, which all containers of this name have on a Spark: who has it locked has the engine.
 TURN = Path("/cache/modules")
 TAKEN = "another container still runs an engine on this Spark; this one waits until it ends"
 

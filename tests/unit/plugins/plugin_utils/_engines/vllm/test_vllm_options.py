@@ -192,12 +192,6 @@ def test_a_draft_section_that_vllm_spells_otherwise() -> None:
     assert "ngram" in found["async-scheduling"]
 
 
-def test_drafts_need_room_in_a_pass() -> None:
-    sizes = {"max-num-seqs": 8, "max-num-batched-tokens": 31}
-    assert "at least 32" in errors(sizes, method="mtp", drafted=3)["max-num-batched-tokens"]
-    assert errors({**sizes, "max-num-batched-tokens": 32}, method="mtp", drafted=3) == {}
-
-
 def test_speculation_from_both_sides() -> None:
     section = {"method": "mtp", "num_speculative_tokens": 1}
     found = errors({"speculative-config": section}, method="ngram", drafted=2)
