@@ -48,7 +48,7 @@ RESTART_WINDOW_S = 3600
 # A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
 RESTART_DELAY_S = 5
 # Seconds until the memory of a server that the guard has ended must be free, and that of any other one. An engine may
-# find too little free memory otherwise, and end again; what another program has taken since does not come back.
+# find too little free memory otherwise, and end again; what another program has taken since is not returned.
 BACK_WITHIN_S, SETTLED_WITHIN_S = 300, 60
 # Seconds between two records of the lowest memory level.
 MEMORY_EVERY_S = 10
