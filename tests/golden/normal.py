@@ -30,7 +30,7 @@ NAMES = tuple(
         (r"\b(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})\b", "<hash>"),
         (r"\b(?=\d*[a-f])[0-9a-f]{12}\b", "<hash>"),
         # A generation's may have no letter.
-        (r"(?:(?<=generations/)|^)\d{12}\b", "<hash>"),
+        (r"(?<=generations/)\d{12}\b|^\d{12}$", "<hash>"),
         (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?", "<time>"),
         (rf"\b{re.escape(HOSTS)}\.1(\d)\b", r"<address of spark-\1>"),
         (rf"\b{re.escape(HOSTS)}\.2\b", "<address of the internet>"),
