@@ -19,12 +19,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from . import engine
+from . import engine, responses
 from .calls import Call, choose
 from .checkpoint import HarmonyError, check_vocabularies
 from .machine import log, read_faults
 from .release import EARLY, FAMILY
-from .runtime import EngineDead, Job, Piece, RequestError, Runtime
+from .responses import ResponsesRequest
+from .runtime import EngineDead, Job, NotSimulated, Piece, RequestError, Runtime
 
 if t.TYPE_CHECKING:
     from .options import TorchLlmArgs
@@ -126,6 +127,27 @@ class CompletionRequest(Sampled):
         ]
 
 
+class Function(Strict):
+    name: str
+    description: t.Optional[str] = None
+    parameters: t.Optional[Json] = None
+    strict: t.Optional[bool] = None
+
+
+class Tool(Strict):
+    type: t.Literal["function"] = "function"
+    function: Function
+
+
+class FunctionName(Strict):
+    name: str
+
+
+class ToolChoice(Strict):
+    type: t.Literal["function"] = "function"
+    function: FunctionName
+
+
 class ChatCompletionRequest(Sampled):
     messages: list[Json] = Field(min_length=1)
     max_completion_tokens: t.Optional[int] = Field(
@@ -133,8 +155,8 @@ class ChatCompletionRequest(Sampled):
     )
     logprobs: t.Optional[bool] = False
     top_logprobs: t.Optional[int] = 0
-    tools: t.Optional[list[Json]] = None
-    tool_choice: t.Union[str, Json, None] = None
+    tools: t.Optional[list[Tool]] = None
+    tool_choice: t.Union[t.Literal["none", "auto", "required"], ToolChoice, None] = None
     parallel_tool_calls: t.Optional[bool] = None
     reasoning_effort: t.Optional[t.Literal["low", "medium", "high"]] = "low"
     echo: bool = False
@@ -151,9 +173,8 @@ class ChatCompletionRequest(Sampled):
         last = self.messages[-1]
         if not self.tools or last.get("role") != "user":
             return None
-        if any(not isinstance(tool.get("function"), dict) or "name" not in tool["function"] for tool in self.tools):
-            raise RequestError("Every tool needs a function with a name.")
-        return choose(self.tools, self.tool_choice, text_of(last))
+        choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, ToolChoice) else self.tool_choice
+        return choose([tool.model_dump() for tool in self.tools], choice, text_of(last))
 
     def prompt(self) -> str:
         parts = []
@@ -165,31 +186,14 @@ class ChatCompletionRequest(Sampled):
         return "\n".join(parts)
 
 
-class ResponsesRequest(Strict):
-    model: str
-    input: t.Union[str, list[Json]]
-    instructions: t.Optional[str] = None
-    max_output_tokens: t.Optional[int] = None
-    temperature: t.Optional[float] = 1.0
-    top_p: t.Optional[float] = 1.0
-    reasoning: t.Optional[Json] = None
-    store: t.Optional[bool] = True
-    stream: t.Optional[bool] = False
-    metadata: t.Optional[Json] = None
-    tools: t.Optional[list[Json]] = None
-    tool_choice: t.Union[str, Json, None] = "auto"
-    user: t.Optional[str] = None
-
-
 def text_of(message: Json) -> str:
     content = message.get("content")
     if isinstance(content, list):
-        content = "\n".join(str(part.get("text", "")) for part in content)
+        if any(not isinstance(part, dict) or "text" not in part for part in content):
+            # An answer without them would look like one about them.
+            raise NotSimulated("The stand-in reads text only, no images and no sound.")
+        content = "\n".join(str(part["text"]) for part in content)
     return str(content or "")
-
-
-class NotSimulated(Exception):
-    """A request that only the real server can answer."""
 
 
 def error(message: str, kind: str = "BadRequestError", status: int = 400) -> JSONResponse:
@@ -255,7 +259,7 @@ class Server:
         self.harmony = harmony and os.environ.get("DISABLE_HARMONY_ADAPTER", "0") != "1"
         # Only the harmony adapter finds calls in the text without a parser.
         self.finds_calls = self.harmony or tool_parser is not None
-        self._vocabularies_checked = False
+        self.vocabularies_checked = False
 
     # Completions
 
@@ -361,9 +365,9 @@ class Server:
 
     async def chat(self, request: ChatCompletionRequest) -> Response:
         try:
-            if self.harmony and not self._vocabularies_checked:
+            if self.harmony and not self.vocabularies_checked:
                 await asyncio.to_thread(check_vocabularies)
-                self._vocabularies_checked = True
+                self.vocabularies_checked = True
             job = self.chat_job(request)
             call = request.call()
         except (HarmonyError, RequestError) as failure:
@@ -481,48 +485,16 @@ class Server:
         yield "data: [DONE]\n\n"
 
     async def respond(self, request: ResponsesRequest) -> Response:
-        if request.stream:
-            raise NotSimulated("The stand-in does not stream responses.")
-        messages = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
+        request.check()
         chat = ChatCompletionRequest(
             model=request.model,
-            messages=messages,
+            messages=request.messages(),
             temperature=request.temperature,
             top_p=request.top_p,
             max_completion_tokens=request.max_output_tokens,
         )
         job = self.chat_job(chat)
-        thinking, text, piece = await self._collect(job)
-        content: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": None}
-        return JSONResponse(
-            {
-                "id": f"resp_{uuid.uuid4().hex}",
-                "object": "response",
-                "created_at": int(time.time()),
-                "model": self.name,
-                "status": "completed" if piece.finish_reason == "stop" else "incomplete",
-                "output": [
-                    {
-                        "id": f"rs_{uuid.uuid4().hex}",
-                        "type": "reasoning",
-                        "summary": [],
-                        "content": [{"type": "reasoning_text", "text": thinking}],
-                    },
-                    {
-                        "id": f"msg_{uuid.uuid4().hex}",
-                        "type": "message",
-                        "role": "assistant",
-                        "status": "completed",
-                        "content": [content],
-                    },
-                ],
-                "usage": {
-                    "input_tokens": job.prompt_tokens,
-                    "output_tokens": piece.completion_tokens,
-                    "total_tokens": job.prompt_tokens + piece.completion_tokens,
-                },
-            }
-        )
+        return JSONResponse(responses.body(request, self.name, job.prompt_tokens, await self._collect(job)))
 
     # Shared parts
 
@@ -714,7 +686,7 @@ def create(server: Server) -> FastAPI:
     if server.harmony or not EARLY:
 
         @app.post("/v1/responses")
-        async def responses(request: ResponsesRequest, raw: Request) -> Response:
+        async def respond(request: ResponsesRequest, raw: Request) -> Response:
             return await while_there(raw, server.respond(request))
 
     return app

@@ -59,7 +59,9 @@ def _fit(function: Json, question: str) -> int:
 def _arguments(function: Json, question: str) -> Json:
     """Return the arguments. All are texts, because tests need no other types."""
     parameters = function.get("parameters") or {}
-    return dict.fromkeys(parameters.get("required") or parameters.get("properties") or (), _name_in(question))
+    names = parameters.get("required") or parameters.get("properties") or ()
+    # A schema is the client's own, and may be none.
+    return dict.fromkeys([str(name) for name in names] if isinstance(names, (list, dict)) else (), _name_in(question))
 
 
 def _name_in(question: str) -> str:

@@ -29,6 +29,10 @@ class RequestError(ValueError):
     """A request that the engine rejects."""
 
 
+class NotSimulated(Exception):
+    """A request that only the real server can answer."""
+
+
 class EngineDead(RuntimeError):
     """The engine has failed and needs a new server."""
 
