@@ -108,8 +108,8 @@ faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); 
 	@$(PYTHON) -m tools.test faults
 
 .PHONY: engines
-engines: dev engine  ## The real vLLM on this machine's processor answers the modules; the first time it is installed into an image
-	pytest --verbose tests/engines
+engines: dev engine  ## The real vLLM on this machine's processor answers the modules and other projects' clients, or CASES="words of pytest -k"
+	pytest --verbose tests/engines -k "$(CASES)"
 
 .PHONY: soak
 soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, FRESH=1, DETACH=1)

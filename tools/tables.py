@@ -26,7 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells
 
-from tools import examples, first_inputs, recovery
+from tools import clients, examples, first_inputs, recovery
 from tools.role_inputs import SPECIFICATIONS, inputs
 from tools.troubleshooting import known_issues, problems
 
@@ -125,6 +125,8 @@ TABLES: dict[str, t.Callable[[], str]] = {
     "known_issues": known_issues,
     "benchmark_example": examples.benchmark,
     "addresses_example": examples.addresses,
+    "clients": lambda: table(("package", "version", "tried"), clients.packages()),
+    "vllm_deviations": lambda: table((f"route of vLLM {clients.VLLM}", "difference"), clients.deviations()),
     "first_inputs": lambda: table(("input", "default", "meaning"), first_inputs.first()),
     "input_roles": lambda: table(("role", "inputs"), first_inputs.roles()),
     **{role: functools.partial(role_inputs, role) for role in SPECIFICATIONS if inputs(role)},

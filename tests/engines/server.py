@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from tests.unit.replay_server import free_port
+from tests.unit.waiting import until
 
 # The options of vllm serve, in its own spelling.
 SERVE: dict[str, t.Any] = {
@@ -61,6 +62,17 @@ class Server:
             *("--volume", f"{model.resolve()}:/model:ro", "--volume", f"{config}:/serve.yaml:ro"),
             *(tag, "--config", "/serve.yaml"),
         )
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        until(self._answers, self.log)
+
+    def _answers(self) -> bool:
+        assert self.runs(), self.log()[-3000:]
+        # It closes connections until its port is open.
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=10):
+            return True
+        return False
 
     def log(self) -> str:
         """Return what it has written."""
