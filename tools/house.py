@@ -376,6 +376,9 @@ def places_then(root: Path, keys: t.Collection[str]) -> dict[str, list[str]]:
     archive = subprocess.run([*git, "archive", log.stdout.strip()], check=True, capture_output=True).stdout
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["tar", "--extract", "--directory", folder], input=archive, check=True)
+        # Some figures are of the files that Git knows.
+        for command in (["init", "--quiet"], ["add", "--all"]):
+            subprocess.run(["git", "-C", folder, *command], check=True)
         return {key: FIGURES[key].measure(Path(folder)).places for key in keys}
 
 
