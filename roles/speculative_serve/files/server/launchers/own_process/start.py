@@ -111,6 +111,8 @@ class OwnStart:
             connection = self.request(address, {"ask": START, "options": options})
             connection.setblocking(False)
             self.ranks.append(RemoteRank(rank, address, connection))
+        if self.stopped:
+            return 0
         own = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         while own.poll() is None and not self.ended():
             self.listen(0.25)
