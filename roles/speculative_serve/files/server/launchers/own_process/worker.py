@@ -120,7 +120,7 @@ class ProcessWorker(BaseWorker):
         output = self.rank.stdout if self.rank else None
         waited: list[t.Any] = [self.listener, *self.visitors, *([output] if output else [])]
         late = [visitor for visitor in self.visitors if visitor.unsent]
-        readable, writable, _ = select.select(waited, late, [], 0 if ended else seconds)
+        readable, writable, _exceptional = select.select(waited, late, [], 0 if ended else seconds)
         for visitor in writable:
             visitor.flush()
         if output and output in readable and not self.pass_on(output) and not ended:
