@@ -165,9 +165,14 @@ def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed
 def test_each_image_has_a_volume_for_its_kernels(play: Play) -> None:
     """The image of another name was not inspected, and in check mode it may be missing."""
     image = {"id": "sha256:0123456789abcdef", "repo_tags": ["the-pairs:1"], "repo_digests": []}
-    for name, end in (("the-pairs:1", "0123456789ab"), ("the-pairs:2", "unknown")):
-        facts = {"memory": {}, "image": {**image, "repo_tags": [name]}}
-        played = play(UP, "--check", engine_container_facts=facts)
+    shared = {"cluster_image": "the-pairs:1", "images": {"cluster": {"id": "sha256:abcdef0123456789"}}}
+    for facts, name, end in (
+        ({}, "the-pairs:1", "0123456789ab"),
+        ({}, "the-pairs:2", "unknown"),
+        ({"spark_network_facts": shared}, "the-pairs:2", "abcdef012345"),
+    ):
+        facts = {**facts, "engine_container_facts": {"memory": {}, "image": {**image, "repo_tags": [name]}}}
+        played = play(UP, "--check", **facts)
         assert ranks(played) == ["1", "0"]
         for container in played.containers:
             volumes = {mount["target"]: mount["source"] for mount in container["mounts"] if mount["type"] == "volume"}
