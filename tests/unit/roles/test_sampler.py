@@ -88,13 +88,14 @@ def test_a_server_is_ended_in_time_started_again_once_and_then_left_with_the_cau
 
 @pytest.mark.parametrize("memory_comes_back", [True, False])
 def test_the_next_server_waits_for_the_memory_of_the_last_one(
-    start: t.Callable[..., Container], memory: Memory, memory_comes_back: bool
+    start: t.Callable[..., Container], memory: Memory, seen: Seen, memory_comes_back: bool
 ) -> None:
     """A killed engine may hold its memory for a while. That of another program does not come back at all."""
     within = 600 if memory_comes_back else 0.5
     container = start("echo loading; sleep 60", supervisor__SETTLED_WITHIN_S=within)
     first = container.wait_for("loading")["pid"]
     memory.set(20)
+    seen.level(20)
     os.killpg(first, signal.SIGKILL)
     container.wait_for("restarting")
     if memory_comes_back:
