@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""A known problem: what the rows of the catalogue and of each engine are made of, and their usual sources."""
+"""A known problem: what the rows of the catalogue and of each engine are made of."""
 
 from __future__ import annotations
 
@@ -31,24 +31,6 @@ WARNING = "warning"
 # It is harmless and often taken for an error.
 INFORMATION = "information"
 
-TENSORRT_LLM = "NVIDIA/TensorRT-LLM, source code"
-SERVE = "NVIDIA/TensorRT-LLM tensorrt_llm/commands/serve.py"
-NCCL = "NVIDIA/nccl, source code"
-NCCL_DOCS = "NVIDIA NCCL documentation, troubleshooting"
-SPARKS = "NVIDIA DGX Spark playbook 'Connect Two Sparks', troubleshooting"
-SPECULATIVE = "NVIDIA DGX Spark playbook 'Speculative Decoding', troubleshooting"
-TRT_LLM = "NVIDIA DGX Spark playbook 'TRT LLM for Inference', troubleshooting"
-NIM = "NVIDIA DGX Spark playbook 'NIM on Spark', troubleshooting"
-VLLM = "NVIDIA DGX Spark playbook 'vLLM for Inference', troubleshooting"
-NEMOTRON = "NVIDIA DGX Spark playbook 'Nemotron', troubleshooting"
-DOCKER_DOCS = "Docker documentation"
-KERNEL_DOCS = "Linux kernel documentation"
-XID_DOCS = "NVIDIA documentation 'XID Errors'"
-HUB_DOCS = "Hugging Face Hub documentation"
-# Several users report it, but there is no thread to cite.
-USERS = "reports of DGX Spark users"
-USERS_OF_TWO = "reports of users of two DGX Sparks"
-THIS = "dgx_spark.speculative documentation"
 LESS_MEMORY = (
     "Stop other users of the memory, lower speculative_serve_context or speculative_serve_concurrency, or raise"
     " speculative_serve_reserve_gib, so that the plan keeps more memory free."

@@ -15,15 +15,17 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
     HINT,
     INFORMATION,
     LOG,
+    WARNING,
+    WRAPPER,
+    KnownProblem,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.source import (
     SERVE,
     SPARKS,
     SPECULATIVE,
     TENSORRT_LLM,
     TRT_LLM,
     USERS_OF_TWO,
-    WARNING,
-    WRAPPER,
-    KnownProblem,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
 

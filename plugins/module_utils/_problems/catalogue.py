@@ -17,23 +17,27 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
     DOCKER,
-    DOCKER_DOCS,
     HINT,
-    HUB_DOCS,
     INFORMATION,
     JOB,
     KEEP_AWAKE,
     KERNEL,
-    KERNEL_DOCS,
     LESS_MEMORY,
     LOG,
     MACHINE,
     MEMORY_LOG,
+    RECORD,
+    WARNING,
+    KnownProblem,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.source import (
+    DOCKER_DOCS,
+    HUB_DOCS,
+    KERNEL_DOCS,
     NCCL,
     NCCL_DOCS,
     NEMOTRON,
     NIM,
-    RECORD,
     SERVE,
     SPARKS,
     SPECULATIVE,
@@ -43,9 +47,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
     USERS,
     USERS_OF_TWO,
     VLLM,
-    WARNING,
     XID_DOCS,
-    KnownProblem,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
 
@@ -227,7 +229,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "oom_killed",
         KERNEL,
         "Memory ran out, and the kernel killed a process",
-        f"{LESS_MEMORY} If it happens while TensorRT-LLM loads, set TRT_LLM_DISABLE_LOAD_WEIGHTS_IN_PARALLEL=1.",
+        LESS_MEMORY,
         TRT_LLM,
         substrings=("Out of memory: Killed process", "oom-kill:", "Memory cgroup out of memory"),
         explains=("exit_killed", "oom_container", "worker_died"),
@@ -954,8 +956,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "ranks_silent",
         RECORD,
-        "mpirun was started, but neither rank has logged anything",
-        "mpirun waits for the other Spark. Check with status.yml that both have their fabric addresses. Check that no"
+        "The ranks were started, but none of them has logged anything",
+        "The head waits for another Spark. Check with status.yml that each has its fabric addresses. Check that no"
         " firewall is between them and that no older rank runs there. Then run stop.yml and start.yml.",
         SPECULATIVE,
         severity=HINT,
@@ -1120,7 +1122,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "endless_text",
         RECORD,
-        "The answer repeated itself, a known problem of EAGLE-3 with gpt-oss on some images",
+        "The answer repeated itself, a known problem of EAGLE-3 on some images",
         "Use the image that the recipe names, or another draft head.",
         "NVIDIA/TensorRT-LLM issue 8615",
         severity=WARNING,
@@ -1128,7 +1130,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "gibberish",
         RECORD,
-        "The answer was garbled, a known problem of EAGLE-3 on 1.2.0rc8",
+        "The answer was garbled, a known problem of EAGLE-3 on some images",
         "Use another image.",
         "NVIDIA/TensorRT-LLM issue 11125",
         severity=WARNING,
@@ -1136,7 +1138,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
     KnownProblem(
         "tool_calls_missing",
         RECORD,
-        "Tool calls or text were missing in the answer, a known problem of EAGLE-3 on 1.3.0rc13",
+        "Tool calls or text were missing in the answer, a known problem of EAGLE-3 on some images",
         "If you use tools, serve without speculation (method none), or use another image.",
         "NVIDIA/TensorRT-LLM issue 16377",
         severity=WARNING,
@@ -1230,7 +1232,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "rank_on_one_core",
         RECORD,
         "A rank is bound to one core, so NCCL's threads starve",
-        "Remove your own OMPI_MCA_ settings and run two_sparks.yml again, which starts ranks without binding.",
+        "Remove your own settings for the binding of ranks from speculative_serve_environment, and run the deployment's"
+        " playbook again, which starts ranks without binding.",
         USERS_OF_TWO,
         severity=WARNING,
     ),

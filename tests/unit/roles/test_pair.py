@@ -451,7 +451,8 @@ def test_a_launcher_that_outlives_its_server_is_ended(
     (tmp_path / "end").touch()
     state = head.wait_until(lambda state: state.get("last_exit"))
     assert (
-        state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun still runs: CUDA out of memory"
+        state["last_exit"]["reason"]
+        == "unhealthy: trtllm-serve has ended, but its launcher still runs: CUDA out of memory"
     )
 
 

@@ -220,7 +220,7 @@ class Head(Supervisor):
         if any(runs(pid, front) for pid in descendants(self.server.pid)):
             self.front_seen_at = now
         elif self.front_seen_at is not None and now - self.front_seen_at > FRONT_GONE_S:
-            self.condemned = f"unhealthy: {front} has ended, but mpirun still runs: {self.log.last_line()}"
+            self.condemned = f"unhealthy: {front} has ended, but its launcher still runs: {self.log.last_line()}"
             self.log.say(f"{front} has ended, but its launcher still runs; the launcher is stopped as well")
 
     def at_fault(self) -> bool:

@@ -109,7 +109,7 @@ def before_mpirun(plan: Plan) -> str:
             raise Problem(f"the cluster's {name} is missing; run the playbook again, which creates the keys")
     version = mpirun_version()
     if version is None:
-        raise Problem("this image has no mpirun of Open MPI; several Sparks need an image of TensorRT-LLM")
+        raise Problem("this image has no mpirun of Open MPI; several Sparks need an image with it")
     return version
 
 
