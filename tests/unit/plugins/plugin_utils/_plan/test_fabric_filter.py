@@ -55,35 +55,12 @@ def commands(text: str, key: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("-")) for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("close", "configure", "state", "installs"),
-    [
-        ("auto", BOTH, None, True),
-        ("auto", NEITHER, None, False),
-        (True, NEITHER, None, True),
-        ("yes", NEITHER, None, True),
-        (False, BOTH, None, False),
-        (True, BOTH, THERE, False),
-        ("auto", BOTH, {**THERE, "enabled": False}, True),
-        ("auto", BOTH, {**THERE, "files": {str(UNIT): "of other addresses"}}, True),
-    ],
-)
-def test_it_is_installed_where_it_is_missing(
-    close: t.Any, configure: t.Mapping[str, bool], state: Info | None, installs: bool
-) -> None:
-    result = planned(state, close, configure)
-    file = {"content": TEXT, "dest": str(UNIT), "mode": "0644"}
+def test_each_spark_gets_the_filter_of_all_addresses() -> None:
+    result = planned(close="yes")
     for name in (HEAD, WORKER):
-        assert result["hosts"][name]["install"] == ([file] if installs else [])
-        assert result["hosts"][name]["remove"] == []
-    assert result["lines"] == [f"{name}: fabric filter: to be installed" for name in (HEAD, WORKER) if installs]
-
-
-def test_false_removes_it() -> None:
-    result = planned(THERE, close=False)
-    assert result["hosts"][WORKER]["remove"] == [str(UNIT)]
-    assert result["lines"] == [f"{name}: fabric filter: to be removed" for name in (HEAD, WORKER)]
-    assert result["findings"] == []
+        assert result["hosts"][name]["install"] == [{"content": TEXT, "dest": str(UNIT), "mode": "0644"}]
+    assert result["lines"] == [f"{name}: fabric filter: to be installed" for name in (HEAD, WORKER)]
+    assert planned(THERE, close=True)["lines"] == planned(close=False, configure=BOTH)["lines"] == []
 
 
 @pytest.mark.parametrize("state", [None, {**THERE, "enabled": False}, {**THERE, "files": {str(UNIT): "x"}}])

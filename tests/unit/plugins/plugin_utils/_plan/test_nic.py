@@ -32,27 +32,12 @@ def cards(
     return plan_nics({HEAD: info, WORKER: info}, start, keep, configure)
 
 
-@pytest.mark.parametrize(
-    ("start", "configure", "starter", "installs"),
-    [
-        ("auto", BOTH, None, True),
-        ("auto", NEITHER, None, False),
-        (True, NEITHER, None, True),
-        ("yes", NEITHER, None, True),
-        (False, BOTH, None, False),
-        (True, BOTH, THERE, False),
-        ("auto", BOTH, {**THERE, "enabled": False}, True),
-        ("auto", BOTH, {**THERE, "files": {**THERE["files"], next(iter(THERE["files"])): "older"}}, True),
-    ],
-)
-def test_what_starts_a_container_with_the_card_is_installed(
-    start: t.Any, configure: t.Mapping[str, bool], starter: Info | None, installs: bool
-) -> None:
-    found = cards(starter, start=start, configure=configure)
-    each = [found["hosts"][name]["install"] for name in (HEAD, WORKER)]
-    assert [[one["dest"] for one in files] for files in each] == [list(hotplug.STARTER) if installs else []] * 2
-    assert len(found["lines"]) == (2 if installs else 0)
-    assert not any(found["hosts"][name]["remove"] for name in (HEAD, WORKER))
+def test_each_spark_gets_the_files_of_the_watcher() -> None:
+    found = cards(start="yes")
+    for name in (HEAD, WORKER):
+        assert [file["dest"] for file in found["hosts"][name]["install"]] == list(hotplug.STARTER)
+    assert found["lines"] == [f"{name}: NIC watcher: to be installed" for name in (HEAD, WORKER)]
+    assert cards(THERE, start=True)["lines"] == cards(start=False, configure=BOTH)["lines"] == []
 
 
 def test_only_a_script_may_be_run() -> None:
@@ -63,13 +48,6 @@ def test_only_a_script_may_be_run() -> None:
     assert {one["mode"] for one in files if "systemd" in one["dest"]} == {"0644"}
 
 
-@pytest.mark.parametrize("starter", [THERE, {"files": {"/usr/local/sbin/dgx-spark-speculative-nic": "x"}}])
-def test_it_is_removed_when_nobody_wants_it(starter: Info) -> None:
-    found = cards(starter, start=False)
-    assert found["hosts"][WORKER]["remove"] == list(starter["files"])
-    assert found["findings"] == []
-
-
 @pytest.mark.parametrize(
     ("starter", "said"),
     [
@@ -77,7 +55,7 @@ def test_it_is_removed_when_nobody_wants_it(starter: Info) -> None:
         ({**THERE, "enabled": False}, "is from another version, or disabled. To renew it, run again with -K"),
     ],
 )
-def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, said: str) -> None:
+def test_its_absence_is_a_finding(starter: Info | None, said: str) -> None:
     found = cards(starter)
     assert len(found["findings"]) == 1
     assert said in found["findings"][0]
@@ -109,7 +87,7 @@ def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, s
         (False, {"armed": False, "disabled_marker": []}, [], ""),
     ],
 )
-def test_the_marker_is_put_aside_and_back(keep: t.Any, hotplug: Info, move: list[str], said: str) -> None:
+def test_the_marker_is_moved_away_and_back(keep: t.Any, hotplug: Info, move: list[str], said: str) -> None:
     found = cards(THERE, hotplug, keep=keep)
     assert [found["hosts"][name]["move"] for name in (HEAD, WORKER)] == [move, move]
     assert [said in finding for finding in found["findings"]] == ([True] if said else [])
@@ -117,10 +95,10 @@ def test_the_marker_is_put_aside_and_back(keep: t.Any, hotplug: Info, move: list
 
 
 @pytest.mark.parametrize(("start", "keep"), [("often", "auto"), ("auto", "often")])
-def test_a_word_that_means_nothing_is_refused(start: str, keep: str) -> None:
+def test_a_misspelt_input(start: str, keep: str) -> None:
     with pytest.raises(PlanError, match=r"spark_network_\w+_nic\w* is 'often', but must be auto, true or false"):
         cards(start=start, keep=keep)
 
 
-def test_a_look_of_an_older_version_is_no_reason_to_fail() -> None:
+def test_facts_of_an_older_version_are_no_failure() -> None:
     assert len(plan_nics({HEAD: {}, WORKER: {}}, "auto", "auto", NEITHER)["findings"]) == 1
