@@ -61,11 +61,12 @@ def probe(server: Server, **arguments: t.Any) -> dict[str, t.Any]:
 
 
 def test_it_answers_and_is_measured(plain: Server) -> None:
-    result = probe(plain, prompt="What is the capital of France?", expect=["Paris"], max_tokens=64)
+    # A short answer may come in one chunk, which has no speed.
+    result = probe(plain, prompt=COPY, expect=["train"], max_tokens=64)
     assert (result["http"]["models"], result["http"]["version"]) == (["smollm2"], "0.32.0")
     assert result["findings"] == []
     measured = result["measurements"]
-    assert measured["completion_tokens"] >= 5
+    assert measured["completion_tokens"] >= 20
     assert 0 < measured["tokens_per_second"] < 1000
 
 
