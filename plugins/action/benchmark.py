@@ -26,8 +26,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     WITHOUT_MATPLOTLIB,
     is_available,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import is_same_way, rank
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     comparison_table,
+    ranking_table,
     table,
     wrap_line,
 )
@@ -58,7 +60,7 @@ REPORT: dict[str, dict[str, t.Any]] = {
     "machine": {"type": "dict"},
     "html_path": {"type": "path", "required": True},
     "json_path": {"type": "path", "required": True},
-    "compare_with": {"type": "path"},
+    "compare_with": {"type": "list", "elements": "path", "default": []},
 }
 # The operations, of which a task performs one.
 OPERATIONS: dict[str, dict[str, t.Any]] = {
@@ -151,29 +153,31 @@ def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> d
     if html == document:
         raise documents.DocumentError(f"html_path and json_path are the same file, {html}; name two.")
     hosts, users = hosts_of(variables), users_of(variables)
-    earlier = earlier_report(inputs["compare_with"], document)
+    earlier = [earlier_report(path, document) for path in inputs["compare_with"] if path]
     if inputs["results"] is None:
         documents.check_writable([html, document])
         return {}
-    before = None if earlier is None else documents.redacted(earlier, hosts, users)
+    others = [documents.redacted(one, hosts, users) for one in earlier]
     told = documents.redacted(build_report(inputs), hosts, users)
+    before = others[0] if len(others) == 1 and is_same_way(others[0], told) else None
+    ranking = rank([told, *others]) if others and before is None else None
     lines = table(told)
     if before is not None:
         lines += ["", *comparison_table(compare(before, told))]
+    if ranking is not None:
+        lines += ["", *ranking_table(ranking)]
     if not is_available():
         lines += ["", *wrap_line(WITHOUT_MATPLOTLIB)]
     text = json.dumps(told, indent=2, allow_nan=False) + "\n"
-    documents.write({html: page(told, before), document: text})
+    documents.write({html: page(told, before, ranking), document: text})
     lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
     # One call, so that the lines of hosts that report at once are not mixed.
     display.display("\n" + "\n".join(lines) + "\n")
     return {"report": told, "lines": lines, **verdict_result(told, inputs)}
 
 
-def earlier_report(path: str | None, document: Path) -> documents.Report | None:
-    """Return the report to compare with, or None."""
-    if not path:
-        return None
+def earlier_report(path: str, document: Path) -> documents.Report:
+    """Return a report to compare with."""
     earlier = Path.cwd() / path
     report = documents.read(earlier)
     if document.exists() and earlier.samefile(document):

@@ -134,7 +134,7 @@ options:
           - Results of the benchmark, which are the content of C(results.json). Its text is also accepted, and is faster
             than a dictionary.
           - Without it, nothing is written. The module then only checks that the report can be written, and that
-            O(report.compare_with) is a report. Do this before the benchmark.
+            O(report.compare_with) has reports. Do this before the benchmark.
         type: dict
       record:
         description:
@@ -161,10 +161,12 @@ options:
         required: true
       compare_with:
         description:
-          - Earlier report as JSON. The page then shows both, the factors by which the figures changed, and other
-            differences.
+          - Earlier reports as JSON. With one of the same engine and method, the page shows both, the factors by which
+            the figures changed, and other differences. Otherwise it shows which engine and which method is fastest.
           - A file that is not such a report is refused before anything is written.
-        type: path
+        type: list
+        elements: path
+        default: []
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -211,7 +213,7 @@ EXAMPLES = r"""
       machine: "{{ spark.machine }}"
       html_path: benchmark/new_image.html
       json_path: benchmark/new_image.json
-      compare_with: benchmark/single_eagle3.json
+      compare_with: [benchmark/single_eagle3.json]
 """
 
 RETURN = r"""

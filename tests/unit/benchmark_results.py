@@ -205,6 +205,7 @@ def context(**changes: t.Any) -> dict[str, t.Any]:
         "title": "gpt-oss-120b with EAGLE-3 on one Spark",
         "deployment": "single_eagle3",
         "recipe": "single_eagle3",
+        "engine": "tensorrt_llm",
         "draft_length": 5,
         "method": "eagle3",
         "image": {
@@ -217,6 +218,8 @@ def context(**changes: t.Any) -> dict[str, t.Any]:
         "versions": {"collection": "0.1.0", "tensorrt_llm": "1.3.0rc12"},
         "date": "2026-11-22",
         "settings": {"max_tokens": 256, "repetitions": 3, "warmup": 2, "prompt_lengths": [1024, 8192]},
+        # Of an empty list.
+        "prompts": "4f53cda18c2b",
         "roofline": ROOFLINE,
         **changes,
     }

@@ -235,6 +235,8 @@ def _by_category(point: Point, off: Point | None) -> Report:
                 [point.acceptance[prompt] for prompt in prompts if prompt in point.acceptance]
             ),
             "tokens_per_second": figures.mean([point.speeds[prompt] for prompt in prompts if prompt in point.speeds]),
+            # By which another report is compared prompt by prompt.
+            "speeds": {prompt: point.speeds[prompt] for prompt in prompts if prompt in point.speeds},
         }
     return result
 

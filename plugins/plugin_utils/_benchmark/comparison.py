@@ -21,6 +21,7 @@ FIGURES = ("tokens_per_second", "speedup", "pass_ms", "acceptance_length", "ttft
 FACTS = {
     "title": "title",
     "deployment": "deployment",
+    "engine": "engine",
     "method": "method",
     "image.reference": "image",
     "image.id": "image id",
@@ -29,8 +30,10 @@ FACTS = {
     "hardware": "hardware",
     "versions": "version",
     "settings": "setting",
+    "prompts": "prompts",
 }
-SETTINGS = "setting"
+# Of these a difference changes what was asked.
+ASKED = ("setting ", "prompts")
 
 
 class Change(t.TypedDict):
@@ -161,9 +164,9 @@ def _notes(
 ) -> t.Iterator[str]:
     if not old.keys() & new.keys():
         yield "No draft length was measured in both, so there is nothing to compare."
-    settings = [difference["what"] for difference in differences if difference["what"].startswith(f"{SETTINGS} ")]
+    asked = any(difference["what"].startswith(ASKED) for difference in differences)
     counts = any(old[number]["n"] != new[number]["n"] for number in old.keys() & new.keys())
-    if settings or counts:
+    if asked or counts:
         yield "The two did not ask the same: settings or prompts differ, so a factor is not of the change alone."
     elif not differences:
         yield "Image, models and settings are the same in both: this is how much two measurements of the same differ."

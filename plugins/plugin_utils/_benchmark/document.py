@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -63,6 +64,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
     gpu = machine["gpus"][0]
     return {
         "recipe": record["deployment"],
+        "engine": engine_of(record).name,
         **{key: record[key] for key in ("title", "deployment", "draft_length", "method", "image")},
         "models": {name: model.get("commit") for name, model in record["models"].items()},
         "hardware": {
@@ -74,6 +76,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
         "versions": {"collection": plan["collection_version"], engine_of(record).name: results.get("version")},
         "date": date,
         "settings": plan["settings"],
+        "prompts": hashlib.sha256(json.dumps(plan["prompts"], sort_keys=True).encode()).hexdigest()[:12],
         "roofline": record.get("break_even_figures") or {},
     }
 
@@ -143,6 +146,14 @@ def mapping(value: t.Any) -> bool:
     return isinstance(value, dict)
 
 
+def by_category(value: t.Any) -> bool:
+    """Return whether the speeds of the prompts can be compared, where there are any."""
+    return mapping(value) and all(
+        mapping(its) and mapping(speeds := its.get("speeds", {})) and all(number(x) and x > 0 for x in speeds.values())
+        for its in value.values()
+    )
+
+
 FIGURE = {"mean": number, "low": Optional(number), "high": Optional(number), "n": count}
 POINT = {
     "draft_length": count,
@@ -158,6 +169,7 @@ POINT = {
     "speedup": Optional(FIGURE),
     "identical": Optional({"compared": count, "same": count}),
     "theory": Optional({"a": is_share, "break_even_best": Optional(number), "break_even_worst": Optional(number)}),
+    "by_category": Optional(by_category),
     "lengths": [{"prompt_tokens": Optional(count), "ttft_s": Optional(number)}],
 }
 # The keys of an earlier report that a comparison uses.
@@ -166,12 +178,14 @@ SHAPE = {
     "title": text,
     "deployment": text,
     "date": text,
+    "engine": Optional(text),
     "method": Optional(text),
     "draft_length": Optional(count),
     "image": Optional(mapping),
     "models": Optional(mapping),
     "hardware": Optional(mapping),
     "versions": Optional(mapping),
+    "prompts": Optional(text),
     "settings": Optional(mapping),
     "points": [POINT],
     "verdict": {"kind": text, "draft_length": Optional(count), "sentence": text},

@@ -36,6 +36,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     drafts,
     label,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import (
+    Ranking,
+    engine_words,
+    fastest_way,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     acceptance_length,
     clean,
@@ -78,14 +83,15 @@ class Tile(t.NamedTuple):
     note: str
 
 
-def page(report: Report, before: Report | None = None) -> str:
-    """Return the whole file. With an earlier report it shows what changed since."""
+def page(report: Report, before: Report | None = None, ranking: Ranking | None = None) -> str:
+    """Return the whole file. It also shows what changed since an earlier report, or which way of several is fastest."""
     comparison = compare(before, report) if before is not None else None
     return _template().render(
         report=report,
         before=before,
         comparison=comparison,
         comparison_columns=COLUMNS,
+        ranking=ranking,
         headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
         header=list(header(report, comparison)),
         tiles=tiles(report),
@@ -115,6 +121,7 @@ def _template() -> jinja2.Template:
         "short": short,
         "judged": speedup_certainty,
         "changed": changed,
+        "fastest_way": fastest_way,
         "acceptance_length": acceptance_length,
         "cost": cost,
         "cost_computed": cost_computed,
@@ -211,7 +218,7 @@ def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[st
     image = report.get("image") or {}
     rows = {
         "Date": [f"{report['date']}, compared with {comparison['date']}" if comparison else report["date"]],
-        "Recipe": [f"{report.get('recipe') or 'unknown'} ({drafts_of(report)})"],
+        "Recipe": [f"{report.get('recipe') or 'unknown'} ({engine_words(report)}, {drafts_of(report)})"],
         "Image": [short(digest) for digest in (image.get("digests") or [])[:1]]
         or [image.get("reference") or "unknown"],
         "Models": [

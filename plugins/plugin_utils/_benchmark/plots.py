@@ -23,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     called,
     drafting,
     drafts,
+    fastest_drafting,
     label,
     without_drafts,
 )
@@ -169,8 +170,7 @@ def measured_without(report: Report) -> Point | None:
 def focus(report: Report) -> Point | None:
     """Return the point with drafts that is looked at most closely: the verdict's, or else the fastest."""
     fast = points_with(report, "tokens_per_second")
-    chosen = [point for point in fast if drafts(point) == report["verdict"]["draft_length"]]
-    return max(chosen or fast, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
+    return fastest_drafting([point for point in fast if drafts(point) == report["verdict"]["draft_length"]] or fast)
 
 
 def base_ms(report: Report) -> float | None:

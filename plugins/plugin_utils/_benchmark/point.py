@@ -39,3 +39,13 @@ def drafting(points: t.Iterable[Point]) -> list[Point]:
 def without_drafts(points: t.Iterable[Point]) -> Point | None:
     """Return the one that the others are compared with, if it was asked for."""
     return next((point for point in points if not drafts(point)), None)
+
+
+def fastest_drafting(points: t.Iterable[Point]) -> Point | None:
+    """Return the fastest of the points with speculation, by speed-up if that is known."""
+    fast = [point for point in drafting(points) if point.get("tokens_per_second")]
+
+    def order(point: Point) -> tuple[float, float]:
+        return ((point.get("speedup") or {}).get("mean") or 0, point["tokens_per_second"]["mean"])
+
+    return max(fast, key=order, default=None)

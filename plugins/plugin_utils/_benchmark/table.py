@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import Point, drafts, label
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import Ranking, fastest_way
 
 Report = t.Mapping[str, t.Any]
 
@@ -182,4 +183,18 @@ def comparison_table(comparison: Comparison) -> list[str]:
         lines += wrap_line(short(change), "  - ", "    ")
     for note in comparison["notes"]:
         lines += wrap_line(note, "  - ", "    ")
+    return lines
+
+
+def ranking_table(ranking: Ranking) -> list[str]:
+    """Return the speed of each engine and method, the fastest for each kind of prompt, and what limits that."""
+    columns = (("engine and method", "<"), ("tokens/s", ">"), ("by the fastest", "<"))
+    rows = [
+        (place.way.words, digits(place.speed), interval(place.share) if place.share else "1.00")
+        for kind in ranking.kinds[:1]
+        for place in kind.places
+    ]
+    lines = ["Which engine and which method is fastest?", "", *align(columns, rows), ""]
+    for text in (*map(fastest_way, ranking.kinds), *ranking.notes):
+        lines += wrap_line(text, "  - ", "    ")
     return lines

@@ -29,7 +29,7 @@ WHAT = {
         "models": {name: {"commit": commit} for name, commit in CONTEXT["models"].items()},
         "break_even_figures": CONTEXT["roofline"],
     },
-    "plan": {"settings": CONTEXT["settings"], "collection_version": "0.1.0", "recipe": {}},
+    "plan": {"settings": CONTEXT["settings"], "prompts": [], "collection_version": "0.1.0", "recipe": {}},
     "machine": {
         "gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}],
         "memory_total": 128_000_000_000,
@@ -64,11 +64,14 @@ def task(**changes: t.Any) -> dict[str, t.Any]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Three reports: one, the same beside an older one, and one of the same again."""
+    """Four reports: one, the same beside an older one, one of the same again, and one beside another engine's."""
     directory = tmp_path_factory.mktemp("controller")
     (directory / "older.json").write_text(json.dumps(reports.older()))
+    (directory / "vllm.json").write_text(json.dumps(reports.report(engine="vllm", draft_lengths=(0, 2))))
     compared = {"html_path": str(directory / "both.html"), "json_path": "both.json", "compare_with": "older.json"}
-    printed = play(directory, task(), task(**compared), task(html_path="again.html", json_path="again.json"))
+    ranked = {"html_path": "ways.html", "json_path": "ways.json", "compare_with": ["older.json", "vllm.json"]}
+    again = {"html_path": "again.html", "json_path": "again.json"}
+    printed = play(directory, *(task(**changes) for changes in ({}, compared, again, ranked)))
     return directory, printed
 
 
@@ -113,6 +116,12 @@ def test_two_reports_in_one_page(made: tuple[Path, str]) -> None:
     assert "off 41.7 -> 50.0 1.20 (1." in printed
     assert "What changed since" in (directory / "both.html").read_text()
     assert json.loads((directory / "both.json").read_text()) == json.loads((directory / "new/report.json").read_text())
+
+
+def test_reports_of_two_engines_are_ranked(made: tuple[Path, str]) -> None:
+    directory, printed = made
+    assert "vLLM with EAGLE-3, draft length 2" in printed
+    assert "vLLM without speculation" in (directory / "ways.html").read_text()
 
 
 def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(tmp_path: Path) -> None:

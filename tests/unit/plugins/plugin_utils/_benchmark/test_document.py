@@ -195,7 +195,7 @@ def test_what_was_measured_is_told_without_where() -> None:
         "cluster": {"rank": 0, "nodes": ["spark-1", "spark-2"]},
         "url": "http://10.1.2.3:8000",
     }
-    plan = {"settings": wanted["settings"], "collection_version": "0.1.0"}
+    plan = {"settings": wanted["settings"], "prompts": [], "collection_version": "0.1.0"}
     machine = {"gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}], "memory_total": 5, "hostname": "athena"}
     assert documents.context(record, plan, machine, {"version": "1.3.0rc12"}, wanted["date"]) == {
         **wanted,

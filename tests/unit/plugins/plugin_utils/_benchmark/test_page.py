@@ -111,7 +111,7 @@ def test_what_was_measured(wins: reports.Page) -> None:
     text = " ".join(wins.text.split())
     head = text[: text.index(">Findings<") if ">Findings<" in text else text.index("In pictures")]
     for part in (
-        "single_eagle3 (EAGLE-3, draft length 5)",
+        "single_eagle3 (TensorRT-LLM, EAGLE-3, draft length 5)",
         "sha256:222222222222",
         "nvidia/gpt-oss-120b-Eagle3-long-context",
     ):
