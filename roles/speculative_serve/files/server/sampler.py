@@ -39,7 +39,7 @@ CALM_S, WRITE_EVERY_S = 10.0, 2.0
 WRITTEN_WITHIN_S = 0.25
 # Of two engines that it ends within that time, the second one is the last.
 ONCE_WITHIN_S = 3600.0
-# Seconds until the memory of an engine that the guard has ended must be free, and that of any other one. The next engine
+# Seconds until the memory of an engine that the guard has ended must be free, and that of any other one. The next one
 # may find too little free memory otherwise, and end again; what another program has taken since is not returned.
 BACK_WITHIN_S, SETTLED_WITHIN_S = 300.0, 60.0
 # An engine that was asked to end is killed after that.
