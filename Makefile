@@ -108,8 +108,13 @@ faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); 
 	@$(PYTHON) -m tools.test faults
 
 .PHONY: engines
-engines: dev engine  ## The real vLLM on this machine's processor answers the modules and other projects' clients, or CASES="words of pytest -k"
-	pytest --verbose tests/engines -k "$(CASES)"
+engines: export TWIN ?= a
+engines: dev engine  ## The real vLLM answers modules and clients, and is deployed, killed and cut on the twin (CASES="words of pytest -k")
+	@ran=; failed=; for part in tests/engines tests/system/*_vllm; do \
+	  code=0; pytest --verbose --durations 5 "$$part" -k "$(CASES)" || code=$$?; \
+	  case $$code in 0) ran=1;; 5) ;; *) ran=1 failed=1;; esac; \
+	done; tools/twin.sh down; \
+	test -n "$$ran" || { echo "No case has the words '$(CASES)'. Run without CASES, or with other words."; exit 1; } >&2; test -z "$$failed"
 
 .PHONY: soak
 soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, FRESH=1, DETACH=1)

@@ -25,7 +25,7 @@ from tests.unit.waiting import WITHIN_S, until
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("caddy")
-TEMPLATE = REPOSITORY / "roles/api_proxy/templates/Caddyfile.j2"
+TEMPLATES = REPOSITORY / "roles/api_proxy/templates"
 
 
 class Proxy:
@@ -85,10 +85,13 @@ class Proxy:
             "__api_proxy_api": {"routes": self.site["routes"]},
         }
 
-    def caddyfile(self) -> str:
+    def rendered(self, name: str) -> str:
         # As Ansible renders it.
         environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-        text = environment.from_string(TEMPLATE.read_text()).render(self.variables())
+        return environment.from_string((TEMPLATES / f"{name}.j2").read_text()).render(self.variables())
+
+    def caddyfile(self) -> str:
+        text = self.rendered("Caddyfile")
         for inside, outside in (("/etc/caddy", "config"), ("/keys", "keys"), ("/data", "data")):
             text = text.replace(f"{inside}/", f"{self.directory / outside}/")
         if self.site["debug"]:
@@ -96,11 +99,14 @@ class Proxy:
         return text.replace("file_system /data", f"file_system {self.directory / 'data'}")
 
     def write(self) -> Path:
-        path = self.directory / "config/Caddyfile"
-        # In one step: a program that is just starting reads it, too.
-        new = path.with_suffix(".new")
-        new.write_text(self.caddyfile())
-        return new.replace(path)
+        """Write both files; returns the one that imports the other."""
+        for name, text in (("server.caddy", self.rendered("server.caddy")), ("Caddyfile", self.caddyfile())):
+            path = self.directory / "config" / name
+            # In one step: a program that is just starting reads it, too.
+            new = path.with_suffix(".new")
+            new.write_text(text)
+            new.replace(path)
+        return path
 
     def call(self, command: str) -> subprocess.CompletedProcess[str]:
         """The program's own command (adapt, reload), as the role has it run, with the file as it is now."""

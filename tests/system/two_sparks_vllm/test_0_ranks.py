@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import json
-import typing as t
 from pathlib import Path
 
 from tests import playbook
-from tests.pair import HOME, SLOT, Node
+from tests.first_light import Rank, variables
+from tests.pair import HOME, SLOT
 from tests.twin import cables
 
 FABRIC = {1: ("192.168.100.10", "192.168.101.10"), 2: ("192.168.100.11", "192.168.101.11")}
@@ -19,20 +19,17 @@ FABRIC = {1: ("192.168.100.10", "192.168.101.10"), 2: ("192.168.100.11", "192.16
 AT_ONCE_S = 30.0
 
 
-def run(node: Node) -> set[int]:
+def run(node: Rank) -> set[int]:
     """The processes of the engine on a Spark."""
-    return {int(pid) for pid in node.spark.exec(["pgrep", "-f", "VLLM::|vllm serve"]).stdout.split()}
+    return set(node.processes())
 
 
-def wait_until_both_serve(head: Node, worker: Node) -> None:
-    head.wait_until(lambda: head.state["state"] == "running", 600)
-    head.wait_until_it_answers()
+def wait_until_both_serve(head: Rank, worker: Rank) -> None:
+    head.wait_until_it_runs()
     worker.wait_until(lambda: worker.state["state"] == "rank_runs")
 
 
-def test_both_ranks_serve_and_a_second_run_changes_nothing(
-    head: Node, worker: Node, variables: dict[str, t.Any]
-) -> None:
+def test_both_ranks_serve_and_a_second_run_changes_nothing(head: Rank, worker: Rank) -> None:
     wait_until_both_serve(head, worker)
     ranks = head.json("state/ranks.json")
     assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1]
@@ -40,10 +37,10 @@ def test_both_ranks_serve_and_a_second_run_changes_nothing(
     assert {rank["versions"]["vLLM"] for rank in ranks["ranks"]} == {"0.32.0+cpu"}
     # The model's halves: the worker computes, too.
     assert any("Worker_TP1" in line for line in worker.spark.exec(["docker", "logs", SLOT]).stdout.splitlines())
-    assert playbook.succeed("serve", variables=variables).changed == []
+    assert playbook.succeed("serve", variables=variables(head.name)).changed == []
 
 
-def test_all_that_the_ranks_open_is_on_the_fabric(head: Node, worker: Node) -> None:
+def test_all_that_the_ranks_open_is_on_the_fabric(head: Rank, worker: Rank) -> None:
     for number, node in enumerate((head, worker), 1):
         pids = {f"pid={pid}," for pid in run(node) | {node.inspect()["State"]["Pid"]}}
         lines = node.spark.exec("ss -Hltnp").stdout.splitlines()
@@ -53,7 +50,7 @@ def test_all_that_the_ranks_open_is_on_the_fabric(head: Node, worker: Node) -> N
         assert own
 
 
-def test_a_killed_rank_takes_both_down_and_both_come_back(head: Node, worker: Node) -> None:
+def test_a_killed_rank_takes_both_down_and_both_come_back(head: Rank, worker: Rank) -> None:
     before = head.state["restarts"]
     ranks = run(head)
     worker.spark.exec("pkill -9 VLLM::Worker")
@@ -64,14 +61,14 @@ def test_a_killed_rank_takes_both_down_and_both_come_back(head: Node, worker: No
     assert head.state["restarts"] == before + 1
 
 
-def test_an_engine_that_dies_with_status_0_takes_the_workers_rank_with_it(head: Node, worker: Node) -> None:
+def test_an_engine_that_dies_with_status_0_takes_the_workers_rank_with_it(head: Rank, worker: Rank) -> None:
     ranks = run(worker)
     head.spark.exec("pkill -9 VLLM::EngineCor")
     worker.wait_until(lambda: not ranks & run(worker), AT_ONCE_S)
     wait_until_both_serve(head, worker)
 
 
-def test_a_paused_rank_is_found_by_the_watchdog(head: Node, worker: Node) -> None:
+def test_a_paused_rank_is_found_by_the_watchdog(head: Rank, worker: Rank) -> None:
     """Its health check answers all the time, and nothing is generated."""
     before = head.state["restarts"]
     worker.spark.exec("pkill -STOP VLLM::Worker")
@@ -80,7 +77,7 @@ def test_a_paused_rank_is_found_by_the_watchdog(head: Node, worker: Node) -> Non
     wait_until_both_serve(head, worker)
 
 
-def test_a_cable_that_is_out_is_told_and_survived(head: Node, worker: Node, tmp_path: Path) -> None:
+def test_a_cable_that_is_out_is_told_and_survived(head: Rank, worker: Rank, tmp_path: Path) -> None:
     path, ranks = tmp_path / "status.json", run(worker)
     with cables.changed(rails=()):
         head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))
@@ -91,24 +88,24 @@ def test_a_cable_that_is_out_is_told_and_survived(head: Node, worker: Node, tmp_
     wait_until_both_serve(head, worker)
 
 
-def test_a_worker_that_loses_power_comes_back_with_the_head(head: Node, worker: Node) -> None:
+def test_a_worker_that_loses_power_comes_back_with_the_head(head: Rank, worker: Rank) -> None:
     worker.spark.power_cut()
     head.wait_until(lambda: head.state["state"] != "running")
     wait_until_both_serve(head, worker)
 
 
-def test_both_lose_power_and_serve_again(head: Node, worker: Node) -> None:
+def test_both_lose_power_and_serve_again(head: Rank, worker: Rank) -> None:
     for node in (head, worker):
         node.spark.power_cut()
     wait_until_both_serve(head, worker)
 
 
-def test_stop_leaves_nothing_and_start_brings_both_back(head: Node, worker: Node) -> None:
+def test_stop_leaves_nothing_and_start_brings_both_back(head: Rank, worker: Rank) -> None:
     playbook.succeed("stop")
     assert [run(node) for node in (head, worker)] == [set(), set()]
     playbook.succeed("start")
     wait_until_both_serve(head, worker)
 
 
-def test_what_one_rank_logs_is_in_the_heads_log(head: Node) -> None:
+def test_what_one_rank_logs_is_in_the_heads_log(head: Rank) -> None:
     assert "[rank 1] " in head.spark.read_file(f"{HOME}/{head.name}/state/server.log")

@@ -74,8 +74,8 @@ def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
 
 
 def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path) -> None:
-    tasks = yaml.safe_load((ROOT / "roles/api_proxy/tasks/inspect.yml").read_text(encoding="utf-8"))
-    (task,) = (task for task in tasks if task["name"] == "Determine the routes of the server")
+    tasks = yaml.safe_load((ROOT / "roles/api_proxy/tasks/routes.yml").read_text(encoding="utf-8"))
+    (task,) = tasks
     said = task["dgx_spark.speculative.deployment_plan"]["placement"]["api_routes"]["engine"]
     engine = [said.removeprefix("{{ ").removesuffix(" }}")]
     recipe, handover = {"deployment_recipe": {"engine": "vllm"}}, {"api_proxy_handover": {"engine": "tensorrt_llm"}}

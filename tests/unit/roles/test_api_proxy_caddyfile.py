@@ -246,6 +246,16 @@ def test_an_engine_without_these_routes_offers_none(tmp_path: Path, upstream: Up
         proxy.close()
 
 
+def test_another_server_changes_one_file_and_no_client(proxy: Proxy) -> None:
+    """As a rollback to the other engine does."""
+    before, key = proxy.caddyfile(), proxy.key("default")
+    proxy.site.update(upstream="http://127.0.0.1:1", routes=list(TENSORRT_LLM.routes))
+    assert proxy.caddyfile() == before
+    proxy.reload()
+    assert code_of(ask(proxy, "POST", "/v1/messages", key, b"{}")) == (403, "route_not_offered")
+    assert code_of(ask(proxy, "POST", "/v1/completions", key, b"{}"))[0] == 502
+
+
 def test_the_key_stays_at_the_proxy(proxy: Proxy, upstream: Upstream) -> None:
     key = proxy.key("default")
     status, headers, _ = ask(proxy, "POST", "/v1/completions", key, b"{}")

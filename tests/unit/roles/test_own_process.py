@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shlex
 import signal
 import socket
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from server.guard import GIB
 from server.launchers.own_process import messages
+from server.worker import UNSETTLED
 
 from tests.unit.entrypoint_container import FILES, Benchmark
 from tests.unit.memory import QUICK, Memory, Seen
@@ -263,6 +265,26 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_on_its_spark(pair: Pair) -
     head.wait_for("waiting for the worker")
     pair.memory.set(32)
     head.wait_for("running")
+
+
+def test_a_worker_greets_when_the_memory_of_its_last_rank_is_back(pair: Pair) -> None:
+    """Until then the head starts nothing, and the end of the rank counts."""
+    worker = pair.start("worker")
+    head = pair.start("head", environment={"DGX_SPARK_GUARD": "off"})
+    head.wait_for("running")
+    its = pair.pid("worker")
+    pair.memory.set(20)
+    Seen(worker.directory / "state").level(20)
+    os.kill(its, signal.SIGKILL)
+    worker.wait_until(lambda state: (state["state"], state["reason"]) == ("starting", UNSETTLED))
+    state = head.wait_until(lambda state: state["restarts"] == 1)
+    assert state["last_exit"]["excused"] is False
+    with socket.create_connection((WORKER, pair.port), WITHIN_S, (HEAD, 0)) as connection:
+        assert not select.select([connection], [], [], 0.5)[0]
+        pair.memory.set(32)
+        assert connection.recv(len(messages.GREETING), socket.MSG_WAITALL) == messages.GREETING
+    head.wait_for("running")
+    worker.wait_for("rank_runs")
 
 
 def test_who_is_not_the_head_is_not_heard(pair: Pair) -> None:

@@ -160,7 +160,7 @@ def test_why_nobody_opens_is_said() -> None:
         where = f"{WORKER} port {silent.getsockname()[1]}"
         assert cluster.knock(WORKER, silent.getsockname()[1], HEAD) is None
         assert cluster.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=LAUNCHER.greeting) == (
-            f"no greeting from {where} within 0.2 s: its container is paused or hangs"
+            f"no greeting from {where} within 0.2 s: its container is paused, hangs or waits for memory"
         )
 
 

@@ -92,7 +92,7 @@ def test_the_next_server_waits_for_the_memory_of_the_last_one(
 ) -> None:
     """A killed engine may hold its memory for a while. That of another program does not come back at all."""
     within = 600 if memory_comes_back else 0.5
-    container = start("echo loading; sleep 60", supervisor__SETTLED_WITHIN_S=within)
+    container = start("echo loading; sleep 60", sampler__SETTLED_WITHIN_S=within)
     first = container.wait_for("loading")["pid"]
     memory.set(20)
     seen.level(20)

@@ -17,7 +17,9 @@ from tests.unit.waiting import WITHIN_S, until
 from tools import test
 
 SCENARIOS = {path.parent.name for path in test.ROOT.glob("molecule/*/molecule.yml")} - {"default"}
-FAULTS = {path.parent.name for path in test.ROOT.glob("tests/system/*/test_*.py")}
+SYSTEM = {path.parent.name for path in test.ROOT.glob("tests/system/*/test_*.py")}
+ENGINES = {"single_vllm", "two_sparks_vllm", "four_sparks_vllm"}
+FAULTS = SYSTEM - ENGINES
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,7 @@ def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S,
         return f"nothing listens at {where}: its container does not run or is still starting"
     except TimeoutError:
         if connected:
-            return f"no greeting from {where} within {timeout:g} s: its container is paused or hangs"
+            return f"no greeting from {where} within {timeout:g} s: its container is paused, hangs or waits for memory"
         return f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall blocks it"
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:

@@ -122,7 +122,9 @@ class Head(Supervisor):
 
     def last_exit(self, code: int) -> dict[str, t.Any]:
         """Add whether a worker was missing, which is checked before the state is written."""
-        self.alone = self.peer_lost or bool(self.missing()) or any(peer.was_away() for peer in self.peers)
+        # One that only waits for the memory of its rank accepts connections, and sends no greeting.
+        missing = self.missing(greeting=b"")
+        self.alone = self.peer_lost or bool(missing) or any(peer.was_away() for peer in self.peers)
         return {**super().last_exit(code), "excused": self.alone}
 
     def make_ready(self) -> None:
@@ -132,7 +134,7 @@ class Head(Supervisor):
         self.peers = []
         waited = False
         while self.stop_signal is None:
-            missing = self.missing()
+            missing = self.missing(self.launcher.greeting)
             if not missing:
                 break
             if not waited or self.state.values["reason"] not in missing.values():
@@ -168,11 +170,11 @@ class Head(Supervisor):
         else:
             self.state.write(name, pid=None, verdict=None, verdict_at=None, reason=reason)
 
-    def missing(self) -> dict[str, str]:
+    def missing(self, greeting: bytes) -> dict[str, str]:
         """By a worker's address, why the server cannot start yet; what the head itself lacks, it lacks for all."""
         gone = self.cluster.gone()
         own = no_address(gone) if gone is not None else self.verbs.problem()
-        port, source, greeting = self.cluster.port, self.cluster.own, self.launcher.greeting
+        port, source = self.cluster.port, self.cluster.own
         result = {address: own or knock(address, port, source, greeting=greeting) for address in self.cluster.peers}
         return {address: reason for address, reason in result.items() if reason is not None}
 

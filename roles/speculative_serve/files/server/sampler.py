@@ -39,6 +39,9 @@ CALM_S, WRITE_EVERY_S = 10.0, 2.0
 WRITTEN_WITHIN_S = 0.25
 # Of two engines that it ends within that time, the second one is the last.
 ONCE_WITHIN_S = 3600.0
+# Seconds until the memory of an engine that the guard has ended must be free, and that of any other one. The next one
+# may find too little free memory otherwise, and end again; what another program has taken since is not returned.
+BACK_WITHIN_S, SETTLED_WITHIN_S = 300.0, 60.0
 # An engine that was asked to end is killed after that.
 GRACE_S = 5.0
 # Present and future pages, from their first use.
@@ -147,6 +150,7 @@ class Sampler(threading.Thread):
         # Of the engine that runs or ran last: what was available before it, where it lands, below what a fall counts.
         self.engine = threading.Lock()
         self.runs = False
+        self.over_at = -math.inf
         self.before = 0
         self.landing: int | None = None
         self.watch = 0
@@ -203,7 +207,7 @@ class Sampler(threading.Thread):
         """Record that the engine has ended for any reason."""
         if self.meminfo is not None and self.runs:
             with self.engine:
-                self.runs = False
+                self.runs, self.over_at = False, time.monotonic()
             self.tell("ended")
 
     def stop(self) -> None:
@@ -287,6 +291,11 @@ class Sampler(threading.Thread):
     def is_back(self) -> bool:
         """Return whether nearly all of the engine's memory is available again."""
         return self.meminfo is None or self.samples[-1].available >= self.before - MARGIN
+
+    def is_settled(self) -> bool:
+        """Return whether the next engine may start: the memory of the last one is back, or does not come back."""
+        within = SETTLED_WITHIN_S if self.verdict is None else BACK_WITHIN_S
+        return self.is_back() or time.monotonic() - self.over_at >= within
 
     def summary(self) -> dict[str, t.Any]:
         """For state.json."""

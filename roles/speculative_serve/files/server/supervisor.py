@@ -47,9 +47,6 @@ MAX_RESTARTS = 3
 RESTART_WINDOW_S = 3600
 # A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
 RESTART_DELAY_S = 5
-# Seconds until the memory of a server that the guard has ended must be free, and that of any other one. An engine may
-# find too little free memory otherwise, and end again; what another program has taken since is not returned.
-BACK_WITHIN_S, SETTLED_WITHIN_S = 300, 60
 # Seconds between two records of the lowest memory level.
 MEMORY_EVERY_S = 10
 # Seconds between two health checks of a loading server.
@@ -237,10 +234,7 @@ class Supervisor:
 
     def wait_for_memory(self) -> None:
         """Wait until the memory of the last server is free: the next one needs it."""
-        until = time.monotonic() + (SETTLED_WITHIN_S if self.guard.verdict is None else BACK_WITHIN_S)
-        while not self.guard.is_back() and time.monotonic() < until:
-            if self.stop_signal is not None:
-                break
+        while self.stop_signal is None and not self.guard.is_settled():
             self.idle(0.5)
 
     def acquire_engine_lock(self) -> None:

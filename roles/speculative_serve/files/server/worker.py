@@ -22,6 +22,7 @@ from server.state import Log, State
 
 STOP_RANKS_S = 20.0
 GUARDED = "the memory guard has ended the rank"
+UNSETTLED = "the memory of the last rank is not free yet"
 # A reason, after the name of the state.
 StateAndReason = tuple[str, str]
 
@@ -149,9 +150,15 @@ class BaseWorker:
         self.no_rank()
         if (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
+        elif not self.may_start():
+            self.enter("starting", UNSETTLED)
         elif self.state.values["state"] == "ready" or self.is_open():
             self.failures = 0
             self.enter("ready", None)
+
+    def may_start(self) -> bool:
+        """Return whether the head may start a rank."""
+        return True
 
     def is_open(self) -> bool:
         """Return whether the head can connect."""

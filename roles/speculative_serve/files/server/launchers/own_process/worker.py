@@ -112,13 +112,19 @@ class ProcessWorker(BaseWorker):
                     return self.apply_guard_verdict()
         return None
 
+    def may_start(self) -> bool:
+        return self.guard.is_settled()
+
     def turn_once(self, seconds: float) -> None:
         """Take in what the head and the rank have sent within so many seconds."""
         assert self.listener is not None
         # Before its output is read: the last of it is in the pipe then.
         ended = self.rank is not None and self.rank.poll() is not None
         output = self.rank.stdout if self.rank else None
-        waited: list[t.Any] = [self.listener, *self.visitors, *([output] if output else [])]
+        waited: list[t.Any] = [*self.visitors, *([output] if output else [])]
+        # The head waits for the greeting, and starts no rank that finds too little memory.
+        if self.rank is not None or self.may_start():
+            waited.append(self.listener)
         late = [visitor for visitor in self.visitors if visitor.unsent]
         readable, writable, _exceptional = select.select(waited, late, [], 0 if ended else seconds)
         for visitor in writable:
@@ -201,7 +207,6 @@ class ProcessWorker(BaseWorker):
         options = RUN / "options.yml"
         RUN.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(options, request.get("options", ""))
-        self.no_rank()
         self.guard.loads()
         self.heeded = None
         self.owner = owner
@@ -255,6 +260,7 @@ class ProcessWorker(BaseWorker):
         if rank.stdout is not None:
             rank.stdout.close()
         rank.wait()
+        self.no_rank()
 
     def ranks(self) -> dict[int, Process]:
         """Return the processes of the rank, in any session; none without a rank."""
