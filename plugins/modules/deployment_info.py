@@ -406,6 +406,13 @@ disk:
           C(bytes). Null if Docker is not usable.
       type: list
       elements: dict
+    caches:
+      description:
+        - Volumes of compiled kernels and of downloaded code, with C(volume), C(bytes), C(in_use), and C(image), the
+          beginning of the ID of the image whose kernels they are. C(image) is null for downloaded code.
+        - Null if Docker is not usable.
+      type: list
+      elements: dict
     models_used_bytes:
       description: Size of the models that the current or the previous deployment uses.
       type: int

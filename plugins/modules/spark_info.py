@@ -39,6 +39,10 @@ options:
       published_ports: {type: list, elements: str, default: [], description: "C(ADDRESS:PORT:CONTAINER_PORT) each."}
       usage: {type: bool, default: false, description: "Whether to return the users of memory, ports and the GPU."}
       mounts: {type: bool, default: false, description: "Whether to return the mounts of this collection's containers."}
+      caches:
+        type: bool
+        default: false
+        description: "Whether to return the volumes of downloaded code and compiled kernels."
       compare_path: {type: path, description: "A path whose file system is compared with that of Docker's images."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
   cluster:

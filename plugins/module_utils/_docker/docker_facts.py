@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import grp
 import ipaddress
 import os
@@ -28,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     same_filesystem,
     silent_engine,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
     own_architecture,
@@ -57,6 +59,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "published_ports": {"type": "list", "elements": "str", "default": []},
     "usage": {"type": "bool", "default": False},
     "mounts": {"type": "bool", "default": False},
+    "caches": {"type": "bool", "default": False},
     "compare_path": {"type": "path"},
     "socket": {"type": "path", "default": "/var/run/docker.sock"},
 }
@@ -149,6 +152,8 @@ class Docker(t.TypedDict):
     containers: list[dict[str, t.Any]]
     # The host paths that this collection's containers mount; None without mounts.
     mounted: list[str] | None
+    # The volumes of downloaded code and compiled kernels; None without caches.
+    caches: list[dict[str, t.Any]] | None
     # None without usage, and gpu_processes also if nvidia-smi does not answer.
     gpu_processes: list[dict[str, t.Any]] | None
     memory: Memory | None
@@ -213,6 +218,7 @@ class DockerInspector:
         self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
         self._holders: bool = params["usage"]
         self._mounts: bool = params["mounts"]
+        self._caches: bool = params["caches"]
         self._compare_path: str | None = params["compare_path"]
         self._socket: str = params["socket"]
         self._machine = machine
@@ -287,7 +293,7 @@ class DockerInspector:
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
         result: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False}
-        result.update(dict.fromkeys(("image", "images", "mounted")))
+        result.update(dict.fromkeys(("image", "images", "mounted", "caches")))
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
@@ -330,4 +336,7 @@ class DockerInspector:
             "image": brief_image(image) if image else None,
             "images": [name for name in self._images if self._engine.image(name)],
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
+            "caches": [dataclasses.asdict(cache) for cache in caches_of(self._engine, self._container)]
+            if self._caches and self._container
+            else None,
         }

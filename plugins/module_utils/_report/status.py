@@ -54,6 +54,16 @@ class UnusedImage:
 
 
 @dataclasses.dataclass(frozen=True)
+class UsedCache:
+    """A volume with compiled kernels of an image, or with downloaded code if `image` is None."""
+
+    volume: str
+    image: str | None
+    bytes: int | None
+    in_use: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class UnusedModel:
     """A model that was fetched by this collection and that no deployment uses."""
 
@@ -68,6 +78,7 @@ class Disk:
     image_bytes: int | None = None
     previous_image_bytes: int | None = None
     unused_images: list[UnusedImage] | None = None
+    caches: list[UsedCache] | None = None
     models_used_bytes: int | None = None
     unused_models: list[UnusedModel] | None = None
     unused_files: list[Removable] | None = None

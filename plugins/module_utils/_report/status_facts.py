@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, brief_slot
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed_endpoint
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
@@ -41,6 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedImage,
     UnusedModel,
+    UsedCache,
     cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import server_facts
@@ -296,11 +298,16 @@ class StatusInspector(Gatherer):
             status.disk.previous_image_bytes = self._image(before).get("Size")
         if self._problem:
             return
-        named = ((name, self._image(name)) for name in records.images(self._state_directory, labels)["unused"])
+        known = records.images(self._state_directory, labels)
+        named = ((name, self._image(name)) for name in known["unused"])
         status.disk.unused_images = [
             UnusedImage(name, found.get("Size") or 0)
             for name, found in named
             if found and found.get("Id") not in (identity, before)
+        ]
+        caches = self._ask_docker(lambda: caches_of(self._engine, self._params["container"]))
+        status.disk.caches = caches and [
+            UsedCache(cache.volume, cache.image, cache.bytes, cache.is_used(known["ids"])) for cache in caches
         ]
 
     def _models(self, record: records.Record | None) -> None:
@@ -363,4 +370,5 @@ def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
     aside = sum(piece.bytes for piece in (*disk.unused_files, *disk.incomplete_downloads))
     disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside
     images = sum(image.bytes for image in disk.unused_images or [])
-    disk.reclaimable_bytes = images + sum(removal.bytes for removal in removals(cached))
+    caches = sum(cache.bytes or 0 for cache in disk.caches or [] if not cache.in_use)
+    disk.reclaimable_bytes = images + caches + sum(removal.bytes for removal in removals(cached))

@@ -153,6 +153,7 @@ def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
     return (
         f"{host}: {cache.amount(needed)} are needed (models {cache.amount(missing)}, image {cache.amount(image)}, "
         f"reserve {cache.amount(reserve)}), but the file system {models['cache_filesystem']} of the cache "
-        f"{models['cache']['directory']} has only {cache.amount(free)} free. Free space there, or set "
-        "huggingface_cache_directory to a directory on a larger disk."
+        f"{models['cache']['directory']} has only {cache.amount(free)} free. Free space there, for "
+        "instance with 'cleanup.yml -e unused=true', or set huggingface_cache_directory to a directory on a larger "
+        "disk."
     )

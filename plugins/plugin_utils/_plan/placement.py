@@ -183,5 +183,5 @@ def insufficient_space(place: Placement) -> str:
     return (
         f"the image {place.image} needs {amount(needed)} ({amount(packed)} of it compressed, until it is unpacked), "
         f"but the file system of {store['path']}, where Docker stores images, has only {amount(free)} free. "
-        f"Free space there, or move {store['way_out']}."
+        f"Free space there, for instance with 'cleanup.yml -e unused=true', or move {store['way_out']}."
     )

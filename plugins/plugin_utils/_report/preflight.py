@@ -124,7 +124,11 @@ def image(name: str, docker: Facts, registry: Facts) -> list[Row]:
     if not registry or registry.get("skipped") or registry.get("failed"):
         return [("image", f"{name}, {NOT_SEEN}")]
     size = registry.get("compressed_bytes")
-    return [("image", f"{name}, to pull{'' if size is None else ': ' + amount(size) + ' compressed'}")]
+    current = (docker.get("slot") or {}).get("image")
+    return [
+        ("image", f"{name}, to pull{'' if size is None else ': ' + amount(size) + ' compressed'}"),
+        *([("", f"beside {current}, which stays for a rollback")] if current and current != name else []),
+    ]
 
 
 def model(repository: Facts, token_needed: bool) -> Row:

@@ -39,6 +39,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedImage,
     UnusedModel,
+    UsedCache,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
@@ -60,6 +61,7 @@ def status_of(facts: Facts) -> Status:
     """Return the status of which a module has returned the facts."""
     disk = Disk(**facts["disk"])
     disk.unused_images = _rows_of(UnusedImage, facts["disk"]["unused_images"])
+    disk.caches = _rows_of(UsedCache, facts["disk"]["caches"])
     disk.unused_models = _rows_of(UnusedModel, facts["disk"]["unused_models"])
     disk.unused_files = _rows_of(Removable, facts["disk"]["unused_files"])
     disk.incomplete_downloads = _rows_of(Removable, facts["disk"]["incomplete_downloads"])
@@ -180,6 +182,10 @@ def _total(things: t.Sequence[Removable] | t.Sequence[UnusedModel] | None) -> st
     return "unknown" if things is None else size(sum(thing.bytes for thing in things))
 
 
+def _cache(cache: UsedCache) -> str:
+    return f"{size(cache.bytes)} of {f'image {cache.image}' if cache.image else 'downloaded code'}"
+
+
 def _disk(disk: Disk) -> list[tuple[str, str]]:
     image = "none in use" if disk.image_bytes is None and disk.unused_images is not None else size(disk.image_bytes)
     if disk.previous_image_bytes:
@@ -189,6 +195,10 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
         rows.append(
             ("  unused images", ", ".join(f"{image.reference} {size(image.bytes)}" for image in disk.unused_images))
         )
+    if disk.caches:
+        used, unused = ([_cache(one) for one in disk.caches if one.in_use is wanted] for wanted in (True, False))
+        rows.append(("disk: kernels", ", ".join(used) or "none in use"))
+        rows += [("  unused kernels", ", ".join(unused))] if unused else []
     rows.append(("disk: models", f"{size(disk.models_used_bytes)} in use"))
     if disk.unused_models:
         names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.unused_models)

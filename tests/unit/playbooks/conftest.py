@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import typing as t
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -33,7 +35,7 @@ SERVES: dict[str, t.Any] = {
     "State": {"Status": "running", "Running": True, "ExitCode": 0, "OOMKilled": False, "StartedAt": "S"},
     "HostConfig": {"RestartPolicy": {"Name": "unless-stopped"}, "NetworkMode": "host", "PortBindings": {}},
 }
-PAGES = {
+PAGES: dict[str, t.Any] = {
     "/info": {"ServerVersion": "28.3.3", "DockerRootDir": "/var/lib/docker", "Runtimes": {"nvidia": {}}},
     "/version": {"Components": [{"Name": "Engine"}]},
     "/containers/json": [],
@@ -59,6 +61,11 @@ module.exit_json(changed=module.params["name"].endswith("-cache-aaaaaaaaaaaa"))
 # Of each kind of image's ID, and others' volumes with a similar name.
 VOLUMES = [f"{NAME}-cache{end}" for end in ("", "-aaaaaaaaaaaa", "-bbbbbbbbbbbb", "-cccccccccccc", "-of-mine")]
 VOLUMES.append(f"my-{NAME}-cache-dddddddddddd")
+USAGE = [{"Name": name, "UsageData": {"Size": 2_100_000_000, "RefCount": 0}} for name in VOLUMES]
+PAGES |= {
+    f"/volumes?filters={quote(json.dumps({'name': [f'{NAME}-cache']}))}": {"Volumes": [{"Name": x} for x in VOLUMES]},
+    "/system/df?type=volume&verbose=1": {"Volumes": USAGE},
+}
 # Of three images one is here, and one has a container of somebody else's.
 IMAGE = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
@@ -66,14 +73,14 @@ module = AnsibleModule({name: {"type": "raw"} for name in ("name", "timeout")}, 
 if module.params["name"] == "release:used":
     said = '409 Client Error: Conflict ("conflict: container 12 is using its referenced image 34")'
     module.fail_json(msg="Error removing image release:used - " + said)
-module.exit_json(changed=module.params["name"] == "release:here")
+is_here = module.params["name"] == "release:here"
+module.exit_json(changed=is_here, image={"Size": 20_400_000_000} if is_here else {})
 """
 # Of images with an SSH server there are none.
 HOST_INFO = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
-names = ("images", "images_filters", "volumes", "volumes_filters")
-module = AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True)
-module.exit_json(changed=False, images=[], volumes=[{"Name": name} for name in %r])
+module = AnsibleModule({name: {"type": "raw"} for name in ("images", "images_filters")}, supports_check_mode=True)
+module.exit_json(changed=False, images=[])
 """
 
 
@@ -97,7 +104,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
     doubles.mkdir(parents=True)
     (doubles / "docker_volume.py").write_text(VOLUME, encoding="utf-8")
     (doubles / "docker_image_remove.py").write_text(IMAGE, encoding="utf-8")
-    (doubles / "docker_host_info.py").write_text(HOST_INFO % VOLUMES, encoding="utf-8")
+    (doubles / "docker_host_info.py").write_text(HOST_INFO, encoding="utf-8")
 
     def check(
         role: str,

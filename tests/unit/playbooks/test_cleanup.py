@@ -90,7 +90,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     ("slot", "former", "words"),
     [
         (NAME, [], ["release:1 is not here, so there is nothing to remove."]),
-        ("gone", ["release:here", "release:2"], ["release:here was removed.", "release:2 is not here"]),
+        ("gone", ["release:here", "release:2"], ["release:here (20.4 GB) was removed.", "release:2 is not here"]),
         ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
         # With an earlier cleanup the record is gone, too.
         ("gone", [], ["No image was removed, since nothing says any more which one served."]),

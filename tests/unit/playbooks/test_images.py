@@ -49,3 +49,6 @@ def test_kernels_of_images_in_use_stay(check: t.Callable[..., Said], used: list[
     assert said.code == 0, said.text
     found = re.findall(rf"item={NAME}-cache(\S*?)[)\s]", said.text)
     assert sorted(set(found)) == removed
+    # Of those that were not gone before, the size is shown.
+    shown = f"removed {NAME}-cache-aaaaaaaaaaaa (2.1 GB)"
+    assert (shown in said.text, said.text.count("(2.1 GB)")) == (not used, 0 if used else 1)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.twin.trtllm.server import engine
+from tests.twin.trtllm.server import cli, engine
 from tests.twin.trtllm.server.machine import Faults, Gpu
+from tests.twin.trtllm.server.options import TorchLlmArgs
 from tests.twin.trtllm.server.runtime import EngineDead, Job, Limits, Piece, RequestError, Runtime, Speculation
 
 DOCUMENTS = engine.read_corpus(Path(engine.__file__).with_name("corpus.txt"))
@@ -74,6 +75,62 @@ def test_counters_agree_with_the_answer() -> None:
     assert passes + server.totals.accepted - answer[-1].completion_tokens in (0, 1)
     assert server.totals.drafted == 5 * (passes - 1)
     assert [item["request_id"] for item in server.requests] == [1]
+
+
+def speculation(**section: t.Any) -> Speculation:
+    """As the server makes it of its options."""
+    made = cli._speculation(TorchLlmArgs(model="m", speculative_config=section))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("section", "length"),
+    [
+        ({"decoding_type": "MTP", "num_nextn_predict_layers": 3}, 3),
+        # The number of layers is the length, also if another one is given (1.3.0rc12).
+        ({"decoding_type": "MTP", "num_nextn_predict_layers": 2, "max_draft_len": 7}, 2),
+        ({"decoding_type": "MTP"}, 1),
+        ({"decoding_type": "NGram", "max_draft_len": 4, "max_matching_ngram_size": 3}, 4),
+        ({"decoding_type": "NGram", "max_draft_len": 4, "max_concurrency": 1}, 4),
+    ],
+)
+def test_each_method_drafts_and_counts(section: dict[str, t.Any], length: int) -> None:
+    made = speculation(**section)
+    gpu = Gpu(pass_ms=0.0, draft_ms=0.0, prefill_us=0.0)
+    server = Runtime(DOCUMENTS, gpu, LIMITS, made, Faults, max_requests=10)
+    answer = pieces(server, job(TRAIN))
+    passes = len(server.iterations)
+    # The first pass reads the prompt.
+    assert server.totals.drafted == length * (passes - 1)
+    assert 0 < server.totals.accepted < server.totals.drafted
+    counted = [item["specDecodingStats"] for item in server.iterations]
+    assert sum(item["numAcceptedTokens"] for item in counted) == server.totals.accepted
+    plain = Runtime(DOCUMENTS, gpu, LIMITS, None, Faults)
+    assert "".join(item.text for item in answer) == "".join(item.text for item in pieces(plain, job(TRAIN)))
+    # Above its concurrency it does not draft.
+    assert made.length_for(2) == (0 if "max_concurrency" in section else length)
+
+
+def test_prediction_layers_sample_as_their_option_says() -> None:
+    section = {"decoding_type": "MTP", "num_nextn_predict_layers": 3}
+    assert speculation(**section).greedy_only
+    assert not speculation(**section, allow_advanced_sampling=True).greedy_only
+
+
+@pytest.mark.parametrize(("oldest", "follows"), [(True, " b"), (False, " c")])
+def test_n_grams_repeat_the_oldest_or_the_newest_match(oldest: bool, follows: str) -> None:
+    section = {"decoding_type": "NGram", "max_draft_len": 1, "is_use_oldest": oldest}
+    made = speculation(**section)
+    state = engine.LookupState(engine.tokenize(" a b a c a"), made.lookup_longest, made.lookup_oldest)
+    assert state.distribution([]) == {follows: 1.0}
+
+
+@pytest.mark.parametrize("kind", ["PARD", "SA", "AUTO"])
+def test_a_method_that_it_does_not_simulate_is_refused(kind: str) -> None:
+    model = {"speculative_model": "/draft"} if kind == "PARD" else {}
+    with pytest.raises(NotImplementedError, match=f"does not simulate the speculation mode {kind}"):
+        speculation(decoding_type=kind, max_draft_len=3, **model)
 
 
 def test_prompts_that_do_not_fit_are_refused() -> None:

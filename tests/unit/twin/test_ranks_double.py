@@ -23,7 +23,7 @@ from server.engines.tensorrt_llm import TENSORRT_LLM
 from server.loading import Loading
 
 from tests.twin import models
-from tests.twin.trtllm.server import loading, machine, nccl, ranks
+from tests.twin.trtllm.server import checkpoint, loading, machine, nccl, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.unit.waiting import WITHIN_S
 
@@ -224,6 +224,17 @@ def test_a_context_that_has_no_room_is_smaller_than_that_of_the_drafts(
     assert known["planned"] == 40_992
     assert known["tokens"] is not None
     assert known["tokens"] < 40_992
+
+
+def test_a_layer_that_predicts_has_a_kv_cache(hub: Path) -> None:
+    target = checkpoint.inspect(hub / models.LARGE_TARGET)
+    layers = target.config["num_hidden_layers"]
+    own = task(hub, draft=None, eagle=False)
+    (plain,), (predicting,) = (
+        loading._kv_bytes_per_token(given, target, None)
+        for given in (own, dataclasses.replace(own, prediction_layers=2))
+    )
+    assert predicting == plain // layers * (layers + 2)
 
 
 def test_one_spark_is_too_small_for_all_of_it(hub: Path, held: list[float]) -> None:

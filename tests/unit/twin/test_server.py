@@ -22,6 +22,8 @@ pydantic = pytest.importorskip("pydantic")
 from tests.twin.trtllm.server import options_1_2  # noqa: E402
 from tests.twin.trtllm.server.options import TorchLlmArgs  # noqa: E402
 
+NGRAM = {"decoding_type": "NGram", "max_draft_len": 5, "max_matching_ngram_size": 2}
+MTP = {"decoding_type": "MTP", "num_nextn_predict_layers": 3}
 EAGLE3 = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/draft"}
 
 
@@ -30,6 +32,17 @@ def test_target_and_draft_of_one_family_share_the_vocabulary(hub: Path) -> None:
     checkpoint.check_draft(target, draft, eagle=False)
     with pytest.raises(ValueError, match=r"vocab_size of the draft model \(128256\)"):
         checkpoint.check_draft(checkpoint.inspect(hub / models.TARGET), draft, eagle=False)
+
+
+@pytest.mark.parametrize(("name", "accepted"), [(models.TARGET, False), ("nemotron_h", True)])
+def test_mtp_needs_a_target_with_prediction_layers(hub: Path, name: str, accepted: bool) -> None:
+    target = checkpoint.inspect(hub / models.TARGET)
+    if accepted:
+        target.config["model_type"] = name
+        checkpoint.check_prediction_layers(target)
+        return
+    with pytest.raises(ValueError, match="Model type gpt_oss not supported for MTP"):
+        checkpoint.check_prediction_layers(target)
 
 
 def test_the_target_is_no_draft_of_itself(hub: Path) -> None:
@@ -99,6 +112,17 @@ def test_vocabularies_are_checked(tmp_path: Path, content: bytes | None) -> None
             "",
             "max_concurrency and draft_len_schedule are mutually exclusive",
         ),
+        *(
+            ({"speculative_config": {**section, **wrong}}, f"speculative_config.{section['decoding_type']}{where}", why)
+            for section, wrong, where, why in (
+                (MTP, {"num_nextn_predict_layers": 0}, ".num_nextn_predict_layers", "greater than 0"),
+                (MTP, {"num_nextn_predict_layers": None}, ".num_nextn_predict_layers", "valid integer"),
+                (MTP, {"max_matching_ngram_size": 2}, ".max_matching_ngram_size", "Extra inputs are not permitted"),
+                (NGRAM, {"num_nextn_predict_layers": 3}, ".num_nextn_predict_layers", "Extra inputs are not permitted"),
+                (NGRAM, {"max_matching_ngram_size": 0}, ".max_matching_ngram_size", "greater than 0"),
+                (NGRAM, {"max_draft_len": 0}, "", "max_draft_len must be > 0 for NGram"),
+            )
+        ),
         ({"speculative_config": {"decoding_type": "Medusa"}}, "", "does not support backend pytorch"),
         (
             {"kv_cache_config": {"free_gpu_memory_fraction": 1.1}},
@@ -165,7 +189,6 @@ def verdict(release_: str, options: dict[str, t.Any]) -> Refusal | None:
 
 
 EAGLE = {"decoding_type": "Eagle", "max_draft_len": 5, "speculative_model_dir": "/draft"}
-NGRAM = {"decoding_type": "NGram", "max_draft_len": 5, "max_matching_ngram_size": 2}
 
 
 ACCEPTED: list[tuple[str, dict[str, t.Any]]] = [
@@ -177,6 +200,8 @@ ACCEPTED: list[tuple[str, dict[str, t.Any]]] = [
     ("1.2.0rc6", {"cuda_graph_config": {"batch_sizes": [1, 2, 3], "max_batch_size": 3}}),
     ("1.3.0rc13", {"speculative_config": EAGLE, "moe_config": {"backend": "AUTO"}}),
     ("1.3.0rc13", {"speculative_config": {**EAGLE, "eagle3_one_model": False, "acceptance_window": 2}}),
+    ("1.3.0rc13", {"speculative_config": {**MTP, "mtp_eagle_one_model": True, "allow_advanced_sampling": True}}),
+    ("1.3.0rc29", {"speculative_config": {**MTP, "max_draft_len": 3, "relaxed_topk": 2}}),
     ("1.3.0rc29", {"speculative_config": {**EAGLE3, "acceptance_rate_window_size": 2}}),
     ("1.3.0rc29", {"kv_cache_config": {"max_gpu_total_bytes": 1, "use_kv_cache_manager_v2": "auto"}}),
 ]
@@ -193,6 +218,7 @@ REFUSED: list[tuple[str, dict[str, t.Any], str, str]] = [
         for options in (
             {"speculative_config": {**EAGLE3, "eagle3_one_model": True}},
             {"speculative_config": {**EAGLE3, "eagle_choices": [[0]]}},
+            {"speculative_config": {**MTP, "mtp_eagle_one_model": True}},
             {"kv_cache_config": {"onboard_blocks": True}},
         )
     ),

@@ -154,6 +154,16 @@ def check_draft(target: Checkpoint, draft: Checkpoint, *, eagle: bool) -> None:
         raise ValueError(f"draft_vocab_size ({smaller}) is larger than vocab_size ({draft.config['vocab_size']}).")
 
 
+# Of modeling_speculative.py; the list of an older release may be shorter.
+PREDICTING = ("glm4_moe", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "exaone_moe", "nemotron_h", "qwen3_next")
+
+
+def check_prediction_layers(target: Checkpoint) -> None:
+    """Reject MTP for a target model without prediction layers."""
+    if (model_type := target.config.get("model_type")) not in PREDICTING:
+        raise ValueError(f"Model type {model_type} not supported for MTP")
+
+
 def check_vocabularies(environment: t.Mapping[str, str] = os.environ) -> None:
     """Check the two vocabularies, which openai_harmony needs unchanged for gpt-oss."""
     directory = environment.get("TIKTOKEN_ENCODINGS_BASE")

@@ -199,6 +199,8 @@ def _load(args: TorchLlmArgs, tool_parser: str | None, log_level: str) -> tuple[
     target = checkpoints.inspect(checkpoints.resolve(args.model, args.revision))
     task = _task(args, log_level, target)
     loading.find_draft(task, target)
+    if task.prediction_layers:
+        checkpoints.check_prediction_layers(target)
     _load_tokenizer(args, target)
     speculation = _speculation(args)
     limits = load(task, gpu) if ranks is None else ranks.load(task)
@@ -226,6 +228,7 @@ def _task(args: TorchLlmArgs, log_level: str, target: Checkpoint) -> Task:
         revision=args.revision,
         draft=None if speculative is None else speculative.draft,
         eagle=speculative is not None and speculative.kind == "eagle3",
+        prediction_layers=_prediction_layers(speculative),
         world_size=args.world_size,
         free_fraction=0.9 if share is None else share,
         max_tokens=cache.max_tokens,
@@ -240,6 +243,13 @@ def _task(args: TorchLlmArgs, log_level: str, target: Checkpoint) -> Task:
         max_bytes=cache.max_gpu_total_bytes,
         by_bytes=_by_bytes(args, target),
     )
+
+
+def _prediction_layers(config: t.Any) -> int:
+    """Return the target's own layers that draft, each with a KV cache: one that repeats, or with `vanilla` all."""
+    if config is None or config.kind != "mtp":
+        return 0
+    return config.max_draft_len if config.use_mtp_vanilla else 1
 
 
 def _by_bytes(args: TorchLlmArgs, target: Checkpoint) -> bool:
@@ -289,9 +299,8 @@ def _speculation(args: TorchLlmArgs) -> Speculation | None:
     if config is None:
         return None
     kind: t.Literal["model", "lookup"] = "model"
-    longest = 2
     if config.kind == "ngram":
-        kind, longest = "lookup", getattr(config, "max_matching_ngram_size", longest)
+        kind = "lookup"
         log.warning("Disable overlap scheduler for speculation mode NGRAM")
     elif not config.kind:
         raise NotImplementedError(f"The stand-in does not simulate the speculation mode {config.decoding_type}.")
@@ -302,7 +311,14 @@ def _speculation(args: TorchLlmArgs) -> Speculation | None:
             "allow_advanced_sampling=True.",
             config.decoding_type,
         )
-    return Speculation(kind, config.length_for, greedy_only, longest, config.counted)
+    return Speculation(
+        kind,
+        config.length_for,
+        greedy_only,
+        getattr(config, "max_matching_ngram_size", 0),
+        getattr(config, "is_use_oldest", True),
+        config.counted,
+    )
 
 
 def main() -> None:

@@ -212,15 +212,17 @@ class DraftState:
 class LookupState:
     """Drafts without a model (NGram): the tokens that followed an earlier occurrence of the last tokens."""
 
-    def __init__(self, prompt: t.Sequence[Token], longest: int) -> None:
+    def __init__(self, prompt: t.Sequence[Token], longest: int, oldest: bool = True) -> None:
         self._prompt = list(prompt)
         self._longest = longest
+        self._oldest = oldest
 
     def distribution(self, generated: t.Sequence[Token]) -> Distribution:
         history = [*self._prompt, *generated]
         for length in range(min(self._longest, len(history) - 1), 0, -1):
             wanted = history[-length:]
-            for start in range(len(history) - length - 1, -1, -1):
+            starts = range(len(history) - length)
+            for start in starts if self._oldest else reversed(starts):
                 if history[start : start + length] == wanted:
                     return {history[start + length]: 1.0}
         return {history[-1] if history else " the": 1.0}

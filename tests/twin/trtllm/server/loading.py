@@ -44,6 +44,8 @@ class Task:
     # Limit in bytes of a cache that a newer release sizes by bytes; 0 for no limit.
     max_bytes: int = 0
     by_bytes: bool = False
+    # Layers of the target model that draft, each with a KV cache.
+    prediction_layers: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +135,7 @@ def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None
             says = "fp8" if (target if task.eagle else one).fp8_cache else ""
             dtype = says if task.kv_dtype == "auto" else task.kv_dtype
             sizes.append(checkpoints.kv_bytes_per_token(one.config, widths.get(dtype, 2.0)))
+    sizes[0] *= 1 + task.prediction_layers / int(target.config["num_hidden_layers"])
     caches = sizes if FAMILY == "1.3" and not task.by_bytes else [sum(sizes)]
     return [int(size) // task.world_size for size in caches]
 

@@ -186,13 +186,22 @@ class MTPDecodingConfig(DecodingBaseConfig):
     relaxed_topk: PositiveInt = 1
     relaxed_delta: NonNegativeFloat = 0.0
     use_mtp_vanilla: bool = False
-    mtp_eagle_one_model: bool = True
+    if not RECENT:
+        mtp_eagle_one_model: bool = True
     num_nextn_predict_layers_from_model_config: PositiveInt = 1
     begin_thinking_phase_token: int = 128798
     end_thinking_phase_token: int = 128799
     sa_config: SuffixAutomatonConfig | None = None
 
+    kind = "mtp"
     _needs_length = False
+
+    @model_validator(mode="after")
+    def _length(self) -> MTPDecodingConfig:
+        # Newer releases ignore the number of layers beside a draft length.
+        if not RECENT or self.max_draft_len is None:
+            self.max_draft_len = self.num_nextn_predict_layers
+        return self
 
 
 class SaveHiddenStatesDecodingConfig(DecodingBaseConfig):

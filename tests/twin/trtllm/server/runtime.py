@@ -48,6 +48,7 @@ class Speculation:
     length_for: t.Callable[[int], int]
     greedy_only: bool
     lookup_longest: int = 2
+    lookup_oldest: bool = True
     counted: bool = True
 
 
@@ -253,7 +254,9 @@ class Runtime:
         sampling = job.sampling
         if self._speculation is not None:
             if self._speculation.kind == "lookup":
-                draft = engine.LookupState(engine.tokenize(job.prompt), self._speculation.lookup_longest)
+                draft = engine.LookupState(
+                    engine.tokenize(job.prompt), self._speculation.lookup_longest, self._speculation.lookup_oldest
+                )
             else:
                 draft = self._draft.condition(engine.THINK if job.chat else engine.FINAL)
             if self._speculation.greedy_only:

@@ -14,6 +14,7 @@ import socket
 import time
 import typing as t
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -705,6 +706,43 @@ def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
     assert result["disk"]["unused_images"] == [{"reference": "r/release:1.2.0rc1", "bytes": 20_000_000_000}]
     assert result["disk"]["reclaimable_bytes"] >= 20_000_000_000
     assert "    unused images    r/release:1.2.0rc1 20.0 GB" in result["lines"]
+
+
+def test_caches_of_kernels(serving: Spark, look: Look) -> None:
+    pages, name = serving.docker.pages, "dgx-spark-speculative-cache"
+    assert look()["disk"]["caches"] == []
+    # As the deployment's image, as a stopped container's, and as the image of no deployment.
+    images = ("1" * 12, "2" * 12, "3" * 12)
+    serving.record["image"]["id"] = f"sha256:{'1' * 64}"
+    serving.write("mine/record.json", serving.record)
+    rows = [{"Name": f"{name}-{image}"} for image in images]
+    pages[f"/volumes?filters={quote(json.dumps({'name': [name]}))}"] = {"Volumes": rows}
+    usage = [
+        {"Size": 2_000_000_000, "RefCount": 0},
+        {"Size": 30, "RefCount": 1},
+        {"Size": 4_000_000_000, "RefCount": 0},
+    ]
+    sized = [{**row, "UsageData": data} for row, data in zip(rows, usage)]
+    # Docker 29 has a new spelling.
+    for answer in ({"Volumes": sized}, {"VolumeUsage": {"Items": sized}}):
+        pages["/system/df?type=volume&verbose=1"] = answer
+        result = look()
+        found = [(row["image"], row["bytes"], row["in_use"]) for row in result["disk"]["caches"]]
+        assert found == [
+            ("1" * 12, 2_000_000_000, True),
+            ("2" * 12, 30, True),
+            ("3" * 12, 4_000_000_000, False),
+        ]
+        assert 4_000_000_000 <= result["disk"]["reclaimable_bytes"] < 5_000_000_000
+    # While the Engine measures for another, it does so for none.
+    pages["/system/df?type=volume&verbose=1"] = (500, {"message": "a disk usage operation is already running"})
+    result = look()
+    assert [row["bytes"] for row in result["disk"]["caches"]] == [None] * 3
+    assert result["not_checked"] == []
+    # Without the records any image may be in use.
+    (serving.state / "other").mkdir()
+    (serving.state / "other/record.json").write_text("{", encoding="utf-8")
+    assert [row["in_use"] for row in look()["disk"]["caches"]] == [True] * 3
 
 
 def test_a_download_under_way(serving: Spark, look: Look) -> None:

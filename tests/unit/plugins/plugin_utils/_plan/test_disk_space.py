@@ -156,8 +156,8 @@ def test_a_download_fits_or_the_disk_is_named() -> None:
     assert too_small("spark-1", {**models, "bytes_missing": 0}, 10**12, 10**12) == ""
     assert too_small("spark-1", models, 10_000_000_000, 26_000_000_000) == (
         "spark-1: 96.0 GB are needed (models 60.0 GB, image 10.0 GB, reserve 26.0 GB), but the file system / of the "
-        "cache /home/me/hub has only 95.0 GB free. Free space there, or set huggingface_cache_directory to a directory "
-        "on a larger disk."
+        "cache /home/me/hub has only 95.0 GB free. Free space there, for instance with 'cleanup.yml -e unused=true', "
+        "or set huggingface_cache_directory to a directory on a larger disk."
     )
 
 

@@ -155,9 +155,12 @@ def test_a_disk_too_small() -> None:
     (said,) = told({"image_store": {**STORE, "free_bytes": 29_999_999_999}}, registry=THERE)
     assert said == (
         f"the image {IMAGE} needs 30.0 GB (10.0 GB of it compressed, until it is unpacked), but the file system of "
-        "/var/lib/docker, where Docker stores images, has only 30.0 GB free. Free space there, or move "
-        "Docker's data-root."
+        "/var/lib/docker, where Docker stores images, has only 30.0 GB free. Free space there, for "
+        "instance with 'cleanup.yml -e unused=true', or move Docker's data-root."
     )
+    # The image of another engine stays for a rollback, so it makes no room for this one.
+    other = {"image": "lab/other-engine:1", "labels": {"made.by": "us"}}
+    assert told({"slot": other, "image_store": {**STORE, "free_bytes": 29_999_999_999}}, registry=THERE) == [said]
     (said,) = told(registry=THERE, unpack_factor=4.1)
     assert said.startswith(f"the image {IMAGE} needs 41.0 GB (10.0 GB of it compressed")
     assert told({"image_store": None}, registry=THERE) == []

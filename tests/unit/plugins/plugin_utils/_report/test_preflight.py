@@ -91,6 +91,13 @@ def test_everything_is_told_before_anything_is_fetched() -> None:
     ]
 
 
+def test_the_image_of_another_engine_stays() -> None:
+    rows = render("a model", IMAGE, {"spark-1": findings(docker={**DOCKER, "slot": {"image": "lab/other-engine:1"}})})
+    (line,) = [number for number, row in enumerate(rows) if "to pull: 17.5 GB" in row]
+    assert rows[line + 1].strip() == "beside lab/other-engine:1, which stays for a rollback"
+    assert not [row for row in report(docker={**DOCKER, "slot": {"image": IMAGE}}) if "beside" in row]
+
+
 def test_what_is_here_is_not_asked_for() -> None:
     told = dict(
         found(

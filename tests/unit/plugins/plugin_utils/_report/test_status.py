@@ -23,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedImage,
     UnusedModel,
+    UsedCache,
     cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
@@ -59,6 +60,11 @@ SERVING = Status(
     disk=Disk(
         image_bytes=35_000_000_000,
         unused_images=[UnusedImage("r/release:1.2.0rc1", 20_400_000_000)],
+        caches=[
+            UsedCache("slot-cache-4567efab8901", "4567efab8901", 2_100_000_000, True),
+            UsedCache("slot-cache-0123456789ab", "0123456789ab", None, False),
+            UsedCache("slot-cache", None, 3_000_000, True),
+        ],
         models_used_bytes=68_100_000_000,
         unused_models=[UnusedModel("meta/llama", 15_000_000_000)],
         unused_files=[Removable("openai/gpt-oss-120b", "original/", 65_000_000_000)],
@@ -87,6 +93,8 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
   memory             18.2 GB of 128 GB available
   disk: image        35.0 GB
     unused images    r/release:1.2.0rc1 20.4 GB
+  disk: kernels      2.1 GB of image 4567efab8901, 3.0 MB of downloaded code
+    unused kernels   unknown of image 0123456789ab
   disk: models       68.1 GB in use
     unused models    meta/llama 15.0 GB
     unused files     original/ of openai/gpt-oss-120b 65.0 GB
