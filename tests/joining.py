@@ -26,7 +26,7 @@ STATUS = "/run/dgx-spark-speculative/network.json"
 # Addresses of IPv6 come and go by themselves; that NetworkManager tries DHCP on a port is as DGX OS has it, and so is
 # that it numbers its routes' metrics in the order in which it meets the interfaces.
 LOOK = r"""
-ip -4 -oneline address | sed -E 's/ +valid_lft.*//'
+ip -4 -oneline address | sed -E 's/^[0-9]+: //; s/ +valid_lft.*//' | sort
 ip -4 route | sed -E 's/ metric [0-9]+//'
 ip -oneline link show | sed -nE 's/^[0-9]+: (en[^:@]+).* mtu ([0-9]+) .*/\1 mtu \2/p'
 find /etc/netplan /run/netplan /run/systemd/network -type f -exec stat -c '%n %a' {} + -exec sha256sum {} + | sort

@@ -293,7 +293,7 @@ class Sampler(threading.Thread):
         return self.meminfo is None or self.samples[-1].available >= self.before - MARGIN
 
     def is_settled(self) -> bool:
-        """Return whether the next engine may start: the memory of the last one is back, or does not come back."""
+        """Return whether the next engine may start: the memory of the last one is back, or has had its time."""
         within = SETTLED_WITHIN_S if self.verdict is None else BACK_WITHIN_S
         return self.is_back() or time.monotonic() - self.over_at >= within
 
