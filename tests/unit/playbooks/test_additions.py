@@ -99,7 +99,6 @@ ECHO = engines.Engine(
     words="Echo",
     keeps_entrypoint=True,
     speculation="look",
-    extends_methods=False,
     routes=("/echo",),
     methods=("lookup",),
     families=(),

@@ -68,7 +68,6 @@ TENSORRT_LLM = Engine(
     words="TensorRT-LLM",
     keeps_entrypoint=True,
     speculation="speculative_config",
-    extends_methods=False,
     routes=OPENAI_ROUTES,
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,
