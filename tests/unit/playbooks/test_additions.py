@@ -124,6 +124,7 @@ LOG_OF_ECHO = Log(
     **dict.fromkeys(("first", "rows", "prefixes", "variables"), ()),
     engine="echo",
     package="echo",
+    speculation="look",
     starts=("echo begins",),
     stages=(Stage("echoing", ("echo loads",), "echoing the weights"),),
     tag="",
