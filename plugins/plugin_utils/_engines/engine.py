@@ -79,6 +79,8 @@ class Section:
     draft: str | None
     length: int | None
     length_key: str
+    # The keys of the option that follow from the method and its inputs.
+    decided: t.Collection[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)

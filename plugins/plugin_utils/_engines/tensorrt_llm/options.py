@@ -40,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
     SPELLINGS,
     Spelling,
+    decided_keys,
     method_of,
 )
 
@@ -64,7 +65,7 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     spelling = SPELLINGS.get(request.method or NONE)
     kind = spelling.in_family(family) if spelling else None
     if spelling and kind:
-        further = _further_keys(request, spelling, family, report)
+        further = _further_keys(request, spelling, report)
         decided = {"decoding_type": kind, **_speculation(request, spelling, family)}
         options["speculative_config"] = {**decided, **spelling.adds, **further}
     elif request.method not in (None, NONE):
@@ -81,19 +82,13 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     return options
 
 
-def _further_keys(request: Request, spelling: Spelling, family: Family, report: Report) -> Options:
+def _further_keys(request: Request, spelling: Spelling, report: Report) -> Options:
     """Return the keys of an explicit section beside a method; those that follow from the method are errors."""
     section = request.options.get("speculative_config") or {}
     if not isinstance(section, dict):
         report.error("speculative_config", f"must be a mapping, not {seen(section)}")
         return {}
-    decided = {
-        "decoding_type",
-        spelling.length,
-        family["draft_model_key"],
-        "speculative_model",
-        "speculative_model_dir",
-    }
+    decided = decided_keys(spelling.length)
     for key in (key for key in section if key in decided):
         report.error("speculative_config", f"remove {key}: it follows from method {request.method} and its inputs")
     return {key: value for key, value in section.items() if key not in decided}

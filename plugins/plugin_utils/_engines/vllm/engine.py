@@ -30,18 +30,20 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     MODEL,
     NAME,
     SPELLINGS,
+    decided_keys,
     method_of,
 )
 
 
 def section(given: t.Mapping[str, t.Any]) -> Section:
     """Return the method, the draft model and the draft length in a speculative-config."""
-    draft = given.get(MODEL)
+    draft, method = given.get(MODEL), method_of(given)
     return Section(
-        method=method_of(given),
+        method=method,
         draft=draft if isinstance(draft, str) else None,
         length=positive_int(given.get(LENGTH)),
         length_key=LENGTH,
+        decided=decided_keys(method),
     )
 
 
