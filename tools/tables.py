@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import SPELLINGS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import SPELLINGS as OF_VLLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells, figure
 
 from tools import clients, examples, first_inputs, recovery
 from tools.role_inputs import SPECIFICATIONS, inputs
@@ -40,6 +40,13 @@ EVIDENCE = {
     "published": "published by its source",
     "reported": "reported on a Spark",
     "rendered": "rendered only",
+}
+
+# Columns of figures: the key of a recipe, and the unit.
+FIGURES = {
+    "download": ("download_gb", "GB"),
+    "memory": ("memory_gb", "GB"),
+    "speed": ("tokens_per_second", "tokens/s"),
 }
 
 Rows = t.Iterable[t.Sequence[str]]
@@ -62,15 +69,17 @@ def recipes() -> str:
     for path in shipped(ROOT / "playbooks" / "recipes").values():
         recipe = load(path)
         name, *others = cells(recipe)
+        figures = (figure(recipe, key, unit) for key, unit in FIGURES.values())
         rows.append(
             (
                 f"[`{name}`](../playbooks/recipes/{name}.yml)",
                 *others,
+                *(f"[{text}]({source})" if text else "-" for text, source in figures),
                 EVIDENCE[recipe["evidence"]],
                 f"[source]({recipe['source']})",
             )
         )
-    return table((*COLUMNS, "evidence", "source"), rows)
+    return table((*COLUMNS, *FIGURES, "evidence", "source"), rows)
 
 
 def methods() -> str:

@@ -114,7 +114,8 @@ class ActionModule(ActionBase):
         if given["preflight"] is not None:
             lines, problems, refusal = self._preflight(host, **given["preflight"])
         if given["recipes"] is not None:
-            lines = recipes.render(host, recipes.Found(sparks=len(inventory_of(variables)), **given["recipes"]))
+            found = recipes.Found(sparks=len(inventory_of(variables)), **given["recipes"])
+            lines, given = recipes.render(host, found), {**given, "document": recipes.facts(found)}
         if given["field_report"] is not None:
             lines = self._field(variables, **given["field_report"])
         if given["compare"] is not None:

@@ -282,11 +282,17 @@ concurrency:
   returned: with V(status) in O(gather)
   type: int
   sample: 1
-decoding_type:
+engine:
   description:
-    - The C(decoding_type) of a C(speculative_config) in the engine options of the recipe. Null if a method sets it.
+    - Engine that serves the model. Null stands for V(tensorrt_llm).
   returned: with V(status) in O(gather)
   type: str
+  sample: tensorrt_llm
+speculation:
+  description:
+    - The engine option for speculation, if the recipe has no method. Null otherwise.
+  returned: with V(status) in O(gather)
+  type: dict
   sample: null
 longest_prompt:
   description:
@@ -454,7 +460,8 @@ previous:
     draft_length: 4
     deployed_at: "2026-09-30T08:00:00Z"
     nodes: []
-    decoding_type: null
+    engine: tensorrt_llm
+    speculation: null
     differs: [context 65536]
     variant: ""
 cluster:

@@ -50,7 +50,7 @@ options:
       - Without a method, O(options) may contain a C(speculative_config) of its own, which is validated and written
         unchanged. O(max_draft_len) is then ignored. O(draft_model) is written only if the section needs a draft model
         and names none.
-      - With any method, a C(speculative_config) in O(options) is an error.
+      - With a method, a C(speculative_config) in O(options) may have further keys of it. With V(none) it is an error.
     type: str
   draft_model:
     description:

@@ -296,13 +296,6 @@ def origins(record: t.Mapping[str, t.Any]) -> list[str]:
     return [str(origin["says"]) for origin in (record.get("origins") or {}).values() if fits(origin, {"says": str})]
 
 
-def decoding_type(record: t.Mapping[str, t.Any]) -> str | None:
-    """Return how a speculative_config drafts that the engine options bring; None where a method makes it."""
-    own = (record.get("options") or {}).get("speculative_config")
-    result = own.get("decoding_type") if isinstance(own, dict) and record.get("method") == "" else None
-    return result if isinstance(result, str) else None
-
-
 def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> list[str]:
     """Return the differences of two records of a deployment besides the speculation, in words."""
     if record.get("deployment") != other.get("deployment"):

@@ -27,6 +27,8 @@ class Log(t.NamedTuple):
     # Its name in recipes and records, and its Python package.
     engine: str
     package: str
+    # The option that says how to draft.
+    speculation: str
     # Known problems: those before the causes that any engine may have, and all others.
     first: tuple[KnownProblem, ...]
     rows: tuple[KnownProblem, ...]

@@ -683,6 +683,7 @@ def cache_made(lines: t.Sequence[str]) -> str | None:
 LOG_OF_VLLM = Log(
     engine="vllm",
     package="vllm",
+    speculation="speculative-config",
     first=FIRST,
     rows=ROWS,
     # The first process of the head writes the first one, and that of a worker the second one.

@@ -98,6 +98,12 @@ class Job:
     text: str
 
 
+def own_speculation(record: t.Mapping[str, t.Any]) -> Facts | None:
+    """Return what the engine options of a record say of speculation; None if a method says it."""
+    section = (record.get("options") or {}).get(log_of(record).speculation)
+    return section if isinstance(section, dict) and record.get("method") == "" else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Previous:
     """The deployment that a rollback restores."""
@@ -108,7 +114,9 @@ class Previous:
     deployed_at: str | None
     # All its Sparks; none for one alone.
     nodes: list[str] = dataclasses.field(default_factory=list)
-    decoding_type: str | None = None
+    engine: str | None = None
+    # What engine options of its own say of it, without a method.
+    speculation: Facts | None = None
     # Its differences from the current deployment, in words.
     differs: list[str] = dataclasses.field(default_factory=list)
     # Of its recipe; empty if it is the recipe itself.
@@ -125,7 +133,8 @@ class Previous:
             draft_length=record.get("draft_length"),
             deployed_at=record.get("deployed_at"),
             nodes=records.nodes_of(record.get("cluster") or {}),
-            decoding_type=records.decoding_type(record),
+            engine=record.get("engine"),
+            speculation=own_speculation(record),
             differs=records.differences(record, now or {}),
             variant=record.get("variant"),
         )
@@ -134,7 +143,7 @@ class Previous:
 # Values with the same names in a record.
 OF_THE_RECORD = (
     *("variant", "title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
-    *("method", "draft_length", "context", "concurrency"),
+    *("engine", "method", "draft_length", "context", "concurrency"),
 )
 
 
@@ -165,8 +174,9 @@ class Status:
     context: int | None = None
     concurrency: int | None = None
     longest_prompt: int | None = None
-    # The speculation of an explicit speculative_config.
-    decoding_type: str | None = None
+    engine: str | None = None
+    # What engine options of its own say of speculation, without a method.
+    speculation: Facts | None = None
     origins: list[str] = dataclasses.field(default_factory=list)
     version: str | None = None
     models: list[Model] = dataclasses.field(default_factory=list)
@@ -195,7 +205,7 @@ class Status:
         for name in OF_THE_RECORD:
             setattr(self, name, record.get(name))
         self.longest_prompt = log_of(record).longest_prompt(record.get("options") or {}, self.context)
-        self.decoding_type = records.decoding_type(record)
+        self.speculation = own_speculation(record)
 
     def facts(self) -> dict[str, t.Any]:
         """As a module returns it."""

@@ -79,6 +79,8 @@ class Section:
     draft: str | None
     length: int | None
     length_key: str
+    # The keys of the option that follow from the method and its inputs.
+    decided: t.Collection[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,15 +148,16 @@ class Ends:
 
 @dataclasses.dataclass(frozen=True)
 class Engine:
-    """A program that serves a model. Its functions are pure; `speculation` is its option for that."""
+    """A program that serves a model. Its functions are pure.
+
+    `speculation` is its option for that, which may have further keys beside a method.
+    """
 
     name: str
     words: str
     # Whether the entrypoint of its images prepares the container; otherwise it starts the server by itself.
     keeps_entrypoint: bool
     speculation: str
-    # Whether that option may have further keys beside a method.
-    extends_methods: bool
     # Routes that take requests of clients. The API proxy forwards these only.
     routes: tuple[str, ...]
     # Names of the speculation methods that it has.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import decoding_type
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
@@ -53,7 +52,7 @@ def drafting(how: t.Mapping[str, t.Any]) -> str | None:
         return "without speculation"
     # The engine options have the method.
     engine = engine_of(how)
-    own = decoding_type(how) or how.get("decoding_type")
-    known = METHODS.get(engine.section({"decoding_type": own}).method)
-    words = known.words if known else own
+    section = how.get("speculation") or (how.get("options") or {}).get(engine.speculation)
+    own = engine.section(section).method if isinstance(section, dict) else ""
+    words = METHODS[own].words if own in METHODS else own
     return f"with {words}, by a {engine.speculation} of its own" if own else f"with a {engine.speculation} of its own"

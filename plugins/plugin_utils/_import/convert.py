@@ -244,8 +244,7 @@ def speculation_of(target: str, options: Options, imported: Imported) -> dict[st
             f"The method {section.method or 'of the draft model'} stays as an option of {ENGINE.words}."
         )
         return draft
-    known = {"method", "model", "revision", section.length_key}
-    if further := {key: value for key, value in given.items() if key not in known}:
+    if further := {key: value for key, value in given.items() if key not in ("revision", *section.decided)}:
         options[name] = further
     length = {} if section.length is None else {"draft_length": section.length}
     return {"method": section.method, **length, **draft}

@@ -103,6 +103,25 @@ def to_download(found: Found, recipe: Mapping) -> str:
     return ", ".join([*image, *([f"models{size}"] if missing else [])]) or "nothing"
 
 
+def facts(found: Found) -> dict[str, t.Any]:
+    """Return the table as data, for programs."""
+    rows = {
+        name: {
+            **{key: recipe[key] for key in ("title", "engine", "image", "sparks", "method", "draft_length", "figures")},
+            "target_model": recipe["target"],
+            "draft_model": recipe["draft"],
+            "fits": fits(found, recipe),
+            "image_present": found.has_image(recipe),
+            "models": [
+                {key: model.get(key) for key in ("id", "verified", "bytes_on_disk", "bytes_missing")}
+                for model in found.models(recipe)
+            ],
+        }
+        for name, recipe in found.named.items()
+    }
+    return {"recipes": rows, "problems": list(found.problems)}
+
+
 def about(recipe: Mapping) -> str:
     """Return models, method and engine of a recipe in a line."""
     draft = f" with {recipe['draft']}" if recipe["draft"] else ""

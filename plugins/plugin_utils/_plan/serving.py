@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     answer,
     of_recipe,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, draft_model
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 
@@ -60,11 +61,25 @@ def engine_request(args: Mapping, served: Mapping, options: Mapping, sparks: int
     return of_recipe(without_tags({**served, **own}))
 
 
+def without_layers(engine: Engine, request: Request, target: Mapping) -> list[str]:
+    """Return why a method that drafts with layers of the target model cannot; empty if it can, or nothing is known."""
+    method = request.method or engine.section(request.options.get(engine.speculation) or {}).method
+    if draft_model(method) != ASSISTANT or request.draft_model or not target.get("layers"):
+        return []
+    if target.get("prediction_layers"):
+        return []
+    return [
+        f"Method {method} drafts with prediction layers of the target model, but the config.json of "
+        f"{request.target_model} names none. Choose a checkpoint that has them, a draft_model made for it, or another "
+        "method."
+    ]
+
+
 def check_models(engine: Engine, request: Request, args: Mapping) -> None:
     """Raise PlanError if the engine cannot draft with these models, as far as their facts are known."""
     facts = from_head(args["facts"]) or {}
     target, draft = (facts.get(name) or {} for name in (request.target_model, request.draft_model))
-    if problems := engine.misfits(request, target, draft):
+    if problems := [*without_layers(engine, request, target), *engine.misfits(request, target, draft)]:
         raise sizes.PlanError(" ".join(problems))
 
 

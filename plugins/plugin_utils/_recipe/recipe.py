@@ -199,9 +199,20 @@ RECIPE: dict[str, Field] = {
         },
     ),
 }
+# A figure and the page that has it. What no page has is left out, and a run asks the Hub for it.
+FIGURE = {
+    "value": Field(float, required=True),
+    "source": Field(str, required=True, pattern=re.compile(r"https://\S+"), form="the https address of a page"),
+}
+# The bytes of the models, what the memory plan needs on each Spark, and the speed of one stream on a Spark.
+RECIPE["figures"] = Field(
+    dict,
+    default={},
+    fields={name: Field(dict, fields=FIGURE) for name in ("download_gb", "memory_gb", "tokens_per_second")},
+)
 # What a variant may change.
 VARIANT = {
-    **{name: RECIPE[name] for name in ("evidence", "note", "method", "draft_length", "draft_model")},
+    **{name: RECIPE[name] for name in ("evidence", "note", "figures", "method", "draft_length", "draft_model")},
     **{name: RECIPE[name] for name in ("context", "concurrency", "options", "break_even")},
     **dict.fromkeys(("title", "source", "image"), Field(str)),
 }
@@ -271,6 +282,14 @@ def check_break_even(recipe: t.Mapping[str, t.Any]) -> list[str]:
     return errors
 
 
+def check_figures(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Check that each figure is a number that a page can have."""
+    given = {name: figure for name, figure in (recipe.get("figures") or {}).items() if figure is not None}
+    return [
+        f"figures.{name}.value must be above 0" for name, figure in given.items() if not 0 < figure["value"] < math.inf
+    ]
+
+
 def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Check that a model comes from the Hub or is a directory.
 
@@ -301,8 +320,6 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     raw, option = (recipe.get("options") or {}).get(engine.speculation), f"options.{engine.speculation}"
     if raw is not None and not (isinstance(raw, dict) and raw):
         return [f"{option} must be a mapping that says how to draft"]
-    if raw and method and not engine.extends_methods:
-        return [f"method and {option} both say how to draft: leave one of them out"]
     if raw and not method:
         return [f"draft_length is given, but {option} says it"] if length else []
     if not method:
@@ -336,7 +353,7 @@ def with_variant(data: t.Mapping[str, t.Any], name: str) -> dict[str, t.Any]:
     """Return the data of a recipe with the changes of a variant. Engine options are replaced one by one."""
     changes = data["variants"][name]
     foreign = OF_THE_METHOD if changes.get("method") else ()
-    kept = {key: value for key, value in data.items() if key != "variants" and key not in foreign}
+    kept = {key: value for key, value in data.items() if key not in ("variants", "figures", *foreign)}
     options = {**(data.get("options") or {}), **(changes.get("options") or {})}
     return {**kept, "title": f"{data['title']}, variant {name}", **changes, "options": options}
 
@@ -381,6 +398,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
             *check_models(data),
             *check_method(data),
             *check_break_even(data),
+            *check_figures(data),
             *check_environment(data),
             *check_expectations(data),
             *check_plain("options", data.get("options")),

@@ -28,6 +28,12 @@ def method(recipe: Recipe) -> str:
     return "none" if recipe["method"] == NONE else engine_of(recipe).speculation
 
 
+def figure(recipe: Recipe, name: str, unit: str) -> tuple[str, str]:
+    """Return a figure with its unit, and its source; empty texts if no page has it."""
+    known = recipe["figures"][name]
+    return (f"{known['value']:g} {unit}", known["source"]) if known else ("", "")
+
+
 def image(recipe: Recipe) -> str:
     """Return the image's tag, the only difference between the shipped ones."""
     return str(recipe["image"]).partition("@")[0].rpartition("/")[2].rpartition(":")[2]

@@ -29,6 +29,7 @@ def test_each_recipe_has_a_row_and_nothing_is_changed(tmp_path: Path) -> None:
     (tmp_path / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     command = [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.json", str(ROOT / "playbooks/recipes.yml")]
+    command += ["-e", "json=recipes.json"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
@@ -38,5 +39,10 @@ def test_each_recipe_has_a_row_and_nothing_is_changed(tmp_path: Path) -> None:
     assert "not known yet" in row
     assert row.endswith("models")
     assert "changed=0" in done.stdout
+    document = json.loads((tmp_path / "recipes.json").read_text(encoding="utf-8"))["spark-1"]
+    assert sorted(document["recipes"]) == sorted(names)
+    mine = document["recipes"]["recipes/mine.yml"]
+    assert (mine["engine"], mine["method"], mine["fits"]) == ("vllm", "ngram", "not known yet")
+    assert mine["figures"]["download_gb"]["value"] == 0.3
     assert not (tmp_path / "hub").exists()
     assert not (tmp_path / "state").exists()

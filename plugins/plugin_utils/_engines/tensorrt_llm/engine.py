@@ -29,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
     NAME,
     SPELLINGS,
+    decided_keys,
     length_key,
     method_of,
 )
@@ -51,6 +52,7 @@ def section(given: t.Mapping[str, t.Any]) -> Section:
         draft=given.get("speculative_model") or given.get("speculative_model_dir"),
         length=positive_int(given.get(key)),
         length_key=key,
+        decided=decided_keys(key),
     )
 
 
@@ -68,7 +70,6 @@ TENSORRT_LLM = Engine(
     words="TensorRT-LLM",
     keeps_entrypoint=True,
     speculation="speculative_config",
-    extends_methods=False,
     routes=OPENAI_ROUTES,
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,

@@ -17,8 +17,8 @@ import typing as t
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Options, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report, seen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
@@ -40,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
     SPELLINGS,
     Spelling,
+    decided_keys,
     method_of,
 )
 
@@ -56,12 +57,17 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     """Return the free options together with the neutral inputs; an option that comes from both sides is an error."""
     options = dict(request.options)
     section = options.get("speculative_config")
-    if request.method is not None and section is not None:
-        report.error("speculative_config", _excluded(request.method))
+    if request.method == NONE and section is not None:
+        report.error(
+            "speculative_config",
+            "conflicts with method none. Remove it to serve without speculation, or remove method to use it",
+        )
     spelling = SPELLINGS.get(request.method or NONE)
     kind = spelling.in_family(family) if spelling else None
     if spelling and kind:
-        options["speculative_config"] = {"decoding_type": kind, **_speculation(request, spelling, family)}
+        further = _further_keys(request, spelling, report)
+        decided = {"decoding_type": kind, **_speculation(request, spelling, family)}
+        options["speculative_config"] = {**decided, **spelling.adds, **further}
     elif request.method not in (None, NONE):
         report.error("method", f"release family {family['name']} does not have {request.method}")
     elif isinstance(section, dict):
@@ -76,16 +82,22 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     return options
 
 
-def _excluded(method: str) -> str:
-    if method == NONE:
-        return "conflicts with method none. Remove it to serve without speculation, or remove method to use it"
-    return f"conflicts with method {method}. Remove it to use the method, or remove method to use it"
+def _further_keys(request: Request, spelling: Spelling, report: Report) -> Options:
+    """Return the keys of an explicit section beside a method; those that follow from the method are errors."""
+    section = request.options.get("speculative_config") or {}
+    if not isinstance(section, dict):
+        report.error("speculative_config", f"must be a mapping, not {seen(section)}")
+        return {}
+    decided = decided_keys(spelling.length)
+    for key in (key for key in section if key in decided):
+        report.error("speculative_config", f"remove {key}: it follows from method {request.method} and its inputs")
+    return {key: value for key, value in section.items() if key not in decided}
 
 
 def _speculation(request: Request, spelling: Spelling, family: Family) -> dict[str, t.Any]:
     draft_model = request.draft_model if METHODS[request.method or NONE].draft_model else None
     inputs = {spelling.length: request.drafted, family["draft_model_key"]: draft_model or None}
-    return {**{key: value for key, value in inputs.items() if value is not None}, **spelling.adds}
+    return {key: value for key, value in inputs.items() if value is not None}
 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:

@@ -76,6 +76,11 @@ def method_of(decoding_type: str | None) -> str:
     return next((name for name, types in rows if decoding_type in types), decoding_type)
 
 
+def decided_keys(length: str) -> tuple[str, ...]:
+    """Return the keys of speculative_config that follow from a method and its inputs, with its key for the length."""
+    return ("decoding_type", length, "speculative_model", "speculative_model_dir")
+
+
 def length_key(decoding_type: t.Any) -> str:
     """Return the key of speculative_config for the draft length of a decoding type."""
     spelling = SPELLINGS.get(method_of(decoding_type if isinstance(decoding_type, str) else None))

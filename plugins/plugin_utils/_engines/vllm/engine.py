@@ -30,18 +30,20 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     MODEL,
     NAME,
     SPELLINGS,
+    decided_keys,
     method_of,
 )
 
 
 def section(given: t.Mapping[str, t.Any]) -> Section:
     """Return the method, the draft model and the draft length in a speculative-config."""
-    draft = given.get(MODEL)
+    draft, method = given.get(MODEL), method_of(given)
     return Section(
-        method=method_of(given),
+        method=method,
         draft=draft if isinstance(draft, str) else None,
         length=positive_int(given.get(LENGTH)),
         length_key=LENGTH,
+        decided=decided_keys(method),
     )
 
 
@@ -63,7 +65,6 @@ VLLM = Engine(
     words="vLLM",
     keeps_entrypoint=False,
     speculation=SPECULATION,
-    extends_methods=True,
     # The others of its routes ask for no key, such as /metrics and /invocations, or change its state.
     routes=(*OPENAI_ROUTES, "/v1/messages", "/v1/messages/count_tokens"),
     methods=tuple(SPELLINGS),

@@ -686,7 +686,8 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
         "draft_length": 4,
         "deployed_at": "2026-10-04T09:12:44Z",
         "nodes": [],
-        "decoding_type": None,
+        "engine": None,
+        "speculation": None,
         "differs": [],
         "variant": None,
     }
@@ -1070,3 +1071,22 @@ def test_all_that_is_returned_is_documented() -> None:
     documented = {Status: told, Disk: told["disk"]["contains"], Previous: told["previous"]["sample"]}
     for kind, names in documented.items():
         assert {field.name for field in dataclasses.fields(kind)} - names.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "section", "words"),
+    [
+        (None, "speculative_config", {"decoding_type": "MTP"}, "MTP, by a speculative_config of its own"),
+        ("vllm", "speculative-config", {"method": "ngram"}, "n-gram, by a speculative-config of its own"),
+    ],
+)
+def test_options_that_say_how_to_draft(
+    serving: Spark, look: Look, engine: str | None, option: str, section: dict[str, t.Any], words: str
+) -> None:
+    serving.record |= {"engine": engine, "method": "", "draft_length": 0, "options": {option: section}}
+    serving.write("mine/record.json", serving.record)
+    result = look()
+    assert (result["method"], result["speculation"]) == ("", section)
+    assert words in result["lines"][0]
+    serving.write("mine/record.json", {**serving.record, "method": "eagle3"})
+    assert look()["speculation"] is None

@@ -351,10 +351,3 @@ def test_two_records_of_a_deployment_are_told_apart() -> None:
     # How drafts are made is told with each of them.
     assert records.differences({**now, "draft_length": 3, "options": {"a": 2}}, now) == []
     assert records.differences({**now, "deployment": "other", "context": 1}, now) == []
-
-
-def test_how_a_config_of_its_own_drafts() -> None:
-    own = {"method": "", "options": {"speculative_config": {"decoding_type": "MTP"}}}
-    assert records.decoding_type(own) == "MTP"
-    assert records.decoding_type({**own, "method": "eagle3"}) is None
-    assert records.decoding_type({"method": ""}) is None

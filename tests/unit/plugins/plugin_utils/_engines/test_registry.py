@@ -49,7 +49,11 @@ def test_an_option_is_given_also_as_null(path: str, given: bool) -> None:
         ({"method": "", "options": {"speculative_config": {"decoding_type": "Eagle"}}}, "with EAGLE-3, by a"),
         ({"method": "", "options": {"speculative_config": {"decoding_type": "NGram"}}}, "with n-gram, by a"),
         ({"method": "", "options": {"speculative_config": {"decoding_type": "SA"}}}, "with SA, by a"),
-        ({"method": "", "decoding_type": "Eagle3"}, "with EAGLE-3, by a"),
+        ({"method": "", "speculation": {"decoding_type": "Eagle3"}}, "with EAGLE-3, by a"),
+        (
+            {"engine": "vllm", "method": "", "speculation": {"method": "mtp"}},
+            "with MTP, by a speculative-config of its own",
+        ),
         ({"method": ""}, "with a speculative_config of its own"),
     ],
 )

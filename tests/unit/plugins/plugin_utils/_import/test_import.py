@@ -216,6 +216,10 @@ def test_a_file_without_a_command(load: Load) -> None:
             {"method": "mtp", "num_speculative_tokens": 4, "model": "a/b"},
             {"method": "mtp", "draft_length": 4, "draft_model": {"id": "a/b"}},
         ),
+        (
+            {"method": "draft_model", "parallel_drafting": True, "num_speculative_tokens": 8, "model": "a/b"},
+            {"method": "pard", "draft_length": 8, "draft_model": {"id": "a/b"}},
+        ),
         # A method that is none of ours, and one with a draft model that ours does not have, stay as they are.
         ({"method": "medusa", "num_speculative_tokens": 3, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),
         ({"method": "ngram", "num_speculative_tokens": 4, "model": "a/b"}, {"draft_model": {"id": "a/b"}}),

@@ -108,6 +108,41 @@ def test_where_a_release_sizes_the_kv_cache_by_bytes_it_is_told_them(
     assert (SIZED_BY_BYTES in told) == (options == {"max_gpu_total_bytes": 0})
 
 
+MTP = {"decoding_type": "MTP", "num_nextn_predict_layers": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "target", "refused"),
+    [
+        ({"method": "mtp"}, {}, SHAPE, True),
+        # The options of the engine say it, too.
+        ({"method": ""}, {"speculative_config": MTP}, SHAPE, True),
+        ({"method": "mtp"}, {}, {**SHAPE, "prediction_layers": 1}, False),
+        # Nothing is known of a model that could not be asked about.
+        ({"method": "mtp"}, {}, {}, False),
+        # Some targets have an assistant for it.
+        ({"method": "mtp", "draft": "a/draft"}, {}, SHAPE, False),
+        ({"method": "ngram"}, {}, SHAPE, False),
+    ],
+)
+def test_mtp_needs_layers_that_predict(
+    given: dict[str, t.Any], options: dict[str, t.Any], target: dict[str, t.Any], refused: bool
+) -> None:
+    facts = {"spark-1": {**FACTS, "a/target": target}}
+    asked = {
+        "given": {"draft": "", "draft_length": 3, **given},
+        "options": options,
+        "facts": facts,
+        "use_benchmark": False,
+    }
+    recipe = {**RECIPE, **given, "draft": given.get("draft", "")}
+    if not refused:
+        assert made(**asked, recipe=recipe)["config"]["method"] in ("mtp", "ngram", "raw")
+        return
+    with pytest.raises(PlanError, match=r"the config\.json of a/target names none\. Choose a checkpoint that has them"):
+        made(**asked, recipe=recipe)
+
+
 def test_the_memory_is_counted_again_with_what_cuda_calls_free() -> None:
     plan, asked = made(), arguments(memory={**MEMORY, "cuda": {"free": 1, "unused": 1, "available": 90_000_000_000}})
     again = with_memory(plan, asked, "spark-2")

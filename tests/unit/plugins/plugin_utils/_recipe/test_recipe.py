@@ -466,12 +466,21 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"options": SECTION}, "method and options.speculative_config both say how to draft"),
         (
             {**RAW, "options": SECTION, "draft_length": 3},
             "draft_length is given, but options.speculative_config says it",
         ),
         (RAW, f"method is missing: it must be one of {', '.join(CHOICES)}"),
+        ({"figures": {"download_gb": {"value": 3}}}, "figures.download_gb.source is missing"),
+        ({"figures": {"download_gb": 3}}, "figures.download_gb must be a mapping"),
+        (
+            {"figures": {"download_gb": {"value": 3, "source": "a friend"}}},
+            "figures.download_gb.source is 'a friend', but must be the https address of a page",
+        ),
+        (
+            {"figures": {"memory_gb": {"value": -1, "source": "https://example.com"}}},
+            "figures.memory_gb.value must be above 0",
+        ),
         ({"break_even": {"draft_cost": True}}, "break_even.draft_cost must be a number, not True"),
         ({"break_even": {"experts": 128}}, "break_even.draft_cost is missing"),
         ({"break_even": {"draft_cost": float("nan")}}, "break_even.draft_cost must be above 0"),

@@ -340,10 +340,25 @@ def test_types_without_a_draft_model_need_a_length(decoding_type: str) -> None:
     ]
 
 
-def test_method_and_speculative_config_exclude_each_other() -> None:
-    assert errors({"speculative_config": EAGLE}, method="eagle3", draft_model="/m", drafted=1) == [
-        "speculative_config: conflicts with method eagle3. Remove it to use the method, or remove method to use it"
+def test_a_method_has_further_keys_and_decides_its_own() -> None:
+    method: dict[str, t.Any] = {"method": "mtp", "drafted": 3}
+    assert built({"speculative_config": {"allow_advanced_sampling": True}}, **method).options["speculative_config"] == {
+        "decoding_type": "MTP",
+        "num_nextn_predict_layers": 3,
+        "allow_advanced_sampling": True,
+    }
+    why = "it follows from method mtp and its inputs"
+    assert errors({"speculative_config": {"decoding_type": "MTP", "num_nextn_predict_layers": 3}}, **method) == [
+        f"speculative_config: remove decoding_type: {why}",
+        f"speculative_config: remove num_nextn_predict_layers: {why}",
     ]
+    assert errors({"speculative_config": [1]}, **method) == ["speculative_config: must be a mapping, not a list"]
+    ngram = built({"speculative_config": {"max_matching_ngram_size": 4}}, method="ngram", drafted=5)
+    assert ngram.options["speculative_config"]["max_matching_ngram_size"] == 4
+    assert ngram.errors == []
+
+
+def test_without_speculation_there_is_no_section() -> None:
     assert errors({"speculative_config": EAGLE}, method="none") == [
         "speculative_config: conflicts with method none. Remove it to serve without speculation, or "
         "remove method to use it"
