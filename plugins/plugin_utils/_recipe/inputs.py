@@ -27,6 +27,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import check_value
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    DIRECTORY,
+    HUB_ID,
     MOST_DRAFTED,
     RECIPE,
     check_break_even,
@@ -108,6 +110,7 @@ LIMITS = {
     "speculative_serve_worker_timeout_s": SECONDS,
 }
 ENVIRONMENT = "speculative_serve_environment"
+MODELS = ("speculative_serve_target_model", "speculative_serve_draft_model")
 # Inputs that replace the key of the recipe, and are as it is.
 OF_THE_RECIPE = {"speculative_serve_break_even": "break_even", "speculative_serve_probe": "probe"}
 DEPLOYMENT = "speculative_serve_deployment"
@@ -217,8 +220,8 @@ def _is_path(value: t.Any) -> bool:
 
 
 def _is_text(value: t.Any) -> bool:
-    # Ansible would write a list as text. A version such as 1.3 is text without quotes.
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    # Modules take a list or a number for its text, filters do not.
+    return isinstance(value, str)
 
 
 # By type, what a value has to be, and that in words. Whatever is none of these raises, too.
@@ -230,7 +233,7 @@ KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
     "int": (_is_whole, "a whole number"),
     "list": (lambda value: not isinstance(value, (dict, bool)), "a list"),
     "path": (_is_path, "a path"),
-    "str": (_is_text, "text"),
+    "str": (_is_text, "text, and a number in quotes"),
 }
 
 
@@ -262,10 +265,14 @@ def _unusable_value(name: str, value: t.Any, kind: str, words: t.Sequence[str]) 
         # An environment may hold a token.
         shown = "something else" if kind == "dict" else _shown(value)
         return [f"{name} is {shown}, but must be {KINDS[kind][1]}"]
+    if name == DEPLOYMENT:
+        return _unusable_name(value)
     if isinstance(value, str) and len(value) > MOST_OF_A_TEXT:
         return [f"{name} has {len(value):,} characters, but may have at most {MOST_OF_A_TEXT:,}"]
     if kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
         return [f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"]
+    if name in MODELS and value and not (HUB_ID.fullmatch(value) or DIRECTORY.fullmatch(value)):
+        return [f"{name} is {_shown(value)}, but must be a Hub id such as 'organisation/model', or an absolute path"]
     if words and value not in words:
         return [f"{name} is {value!r}, but must be one of {', '.join(words)}{did_you_mean(str(value), words)}"]
     if name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
@@ -293,10 +300,8 @@ def invalid_values(
     wrong = [
         error
         for name, value in given.items()
-        for error in _unusable_value(name, value, types.get(name, "str"), words.get(name, ()))
+        for error in _unusable_value(name, value, types[name], words.get(name, ()))
     ]
-    if DEPLOYMENT in given and _fits(given[DEPLOYMENT], "str"):
-        wrong += _unusable_name(given[DEPLOYMENT])
     return [*empty, *wrong, *_unusable_parts(given)]
 
 

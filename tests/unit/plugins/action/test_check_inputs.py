@@ -40,7 +40,7 @@ def refused(directory: Path, *arguments: str) -> str:
         ],
         [
             "-e",
-            '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "huggingface_cache_directory": "{{ deployment_recipe.name }}"}',
+            '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "speculative_serve_family": "{{ __later }}"}',
         ],
         ["-e", '{"open_webui_address": "::1", "open_webui_remove_data": "yes", "open_webui_environment": {"A": "1"}}'],
         # A password is for what asks for sudo itself.
@@ -65,7 +65,7 @@ def test_templates_that_never_have_a_value(tmp_path: Path) -> None:
     text = refused(tmp_path, "-e", json.dumps(wrong))
     assert "speculative_serve_port uses the variable 'my_prot', which has no value" in text
     assert "json cannot be evaluated: Syntax error in template" in text
-    assert "speculative_serve_draft_model is ['a/b'], but must be text" in text
+    assert "speculative_serve_draft_model is ['a/b'], but must be text, and a number in quotes" in text
 
 
 @pytest.mark.parametrize("arguments", [["-b"], ["-e", "ansible_become=true"], ["-e", "ansible_become=yes"]])
