@@ -263,12 +263,13 @@ def _unusable_value(name: str, value: t.Any, kind: str, words: t.Sequence[str]) 
     """Check a value against the type of its input, its words and its limits."""
     if kind in KINDS and not _fits(value, kind):
         # An environment may hold a token.
-        shown = "something else" if kind == "dict" else _shown(value)
+        shown = "something else" if kind == "dict" or name.endswith("_token") else _shown(value)
         return [f"{name} is {shown}, but must be {KINDS[kind][1]}"]
     if name == DEPLOYMENT:
         return _unusable_name(value)
-    if isinstance(value, str) and len(value) > MOST_OF_A_TEXT:
-        return [f"{name} has {len(value):,} characters, but may have at most {MOST_OF_A_TEXT:,}"]
+    longest = max(len(part) for part in ("", *(value if isinstance(value, list) else [value])) if isinstance(part, str))
+    if longest > MOST_OF_A_TEXT:
+        return [f"{name} has {longest:,} characters, but may have at most {MOST_OF_A_TEXT:,}"]
     if kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
         return [f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"]
     if name in MODELS and value and not (HUB_ID.fullmatch(value) or DIRECTORY.fullmatch(value)):

@@ -156,6 +156,7 @@ def test_a_number_that_is_too_large_for_a_float() -> None:
         ("open_webui_port", "70000", "70000, but must be from 1 to 65535"),
         ("engine_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
         # It may hold a token.
+        ("huggingface_cache_token", ["hf_secret"], "something else, but must be text, and a number in quotes"),
         ("speculative_serve_options", "eager", "something else, but must be a mapping"),
     ],
 )
@@ -228,6 +229,7 @@ def test_an_environment_has_values_of_one_line(value: str) -> None:
         ("speculative_serve_expose", "wan", "is 'wan', but must be one of local, docker, lan"),
         ("speculative_serve_log_level", None, "has no value (null); give it one, or leave it out"),
         ("speculative_serve_log_level", "a" * 10_000, "has 10,000 characters, but may have at most 4,096"),
+        ("api_proxy_keys", ["a" * 10_000], "has 10,000 characters, but may have at most 4,096"),
         ("speculative_serve_port", "9" * 10_000, f"is '{'9' * 99}... (10,002 characters), but must be a whole number"),
         ("speculative_serve_ready_timeout", -1, "is -1, but must be from 1 to 86400"),
         ("speculative_serve_target_model", "my model", "is 'my model', but must be a Hub id such as 'organisation/"),
