@@ -4,22 +4,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import typing as t
 from pathlib import Path
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail, AnsibleTemplateError
+from ansible.errors import AnsibleActionFail, AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
-    DEPLOYMENT,
-    KINDS,
+    OUTPUTS,
+    choices,
     inputs,
     invalid_values,
     likely_typos,
     reserved_names,
+    undefined_name,
     unknown_inputs,
 )
 
@@ -45,12 +45,15 @@ class ActionModule(ActionBase):
         self._refuse_another_strategy(variables)
         # No task uses become on the controller, unless it is a Spark.
         host = variables.get("inventory_hostname")
-        if host != "localhost" or host in variables.get("groups", {}).get("sparks", []):
+        is_spark = host != "localhost" or host in variables.get("groups", {}).get("sparks", [])
+        if is_spark:
             self._refuse_another_user(variables)
         own = {**arguments["playbook_inputs"], **OF_ALL}
         types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
-        judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
-        wrong = invalid_values(self._known_inputs(variables, judged), types)
+        judged = [name for name in types if name in variables and name not in OUTPUTS]
+        # Variables of the Sparks are undefined on the controller.
+        values, wrong = self._evaluate(variables, judged, is_spark)
+        wrong += invalid_values(values, types, choices(ROLES))
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
         wrong = [*unknown_inputs(variables, known), *reserved_names(variables)]
@@ -86,10 +89,21 @@ class ActionModule(ActionBase):
                 "and fail. Remove it: the roles become root where they need it."
             )
 
-    def _known_inputs(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
-        """Return the values of the inputs that have one already. Others need the deployment, which is planned later."""
-        values = {}
+    def _evaluate(
+        self, variables: t.Mapping[str, t.Any], names: t.Iterable[str], is_spark: bool
+    ) -> tuple[dict[str, t.Any], list[str]]:
+        """Return the inputs that have a value already, and a line for each that never has one.
+
+        Others need the deployment, which is planned later.
+        """
+        values, wrong = {}, []
         for name in names:
-            with contextlib.suppress(KeyError, AnsibleTemplateError):
+            try:
                 values[name] = self._templar.template(variables[name])
-        return values
+            except AnsibleUndefinedVariable as error:
+                missing = undefined_name(str(error), variables)
+                wrong += [f"{name} uses the variable {missing!r}, which has no value"] * bool(missing and is_spark)
+            except AnsibleTemplateError as error:
+                reason = " ".join(str(error).split()).rstrip(".")
+                wrong.append(f"{name} cannot be evaluated: {reason}")
+        return values, wrong

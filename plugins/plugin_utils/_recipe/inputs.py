@@ -11,6 +11,7 @@ Ansible takes any name and ignores it. It notices invalid values late, or takes 
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import math
 import re
@@ -23,10 +24,16 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import check_value
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    DIRECTORY,
+    HUB_ID,
     MOST_DRAFTED,
+    RECIPE,
+    check_break_even,
     check_environment,
+    check_expectations,
 )
 
 # Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
@@ -77,18 +84,46 @@ OPEN_WEBUI = {
 HANDED_OVER = re.compile(r"\w+_handover")
 
 # The least and the most that a number may be whose mistake would only be noticed late.
+PORT, SECONDS, COUNT = (1, 65535), (1, 86_400), (1, 1_000_000)
 LIMITS = {
-    "open_webui_port": (1, 65535),
-    "spark_network_copy_port": (1, 65535),
+    "api_proxy_docker_port": PORT,
+    "api_proxy_max_body_mb": COUNT,
+    "api_proxy_max_requests": COUNT,
+    "api_proxy_port": PORT,
+    "engine_container_stop_timeout": SECONDS,
+    "open_webui_port": PORT,
+    "spark_network_bandwidth_port": PORT,
+    "spark_network_bandwidth_seconds": SECONDS,
+    "spark_network_check_port": PORT,
+    "spark_network_check_timeout": SECONDS,
+    "spark_network_copy_port": PORT,
     "spark_network_copy_streams": (1, 64),
-    "spark_network_ssh_port": (1, 65535),
+    "spark_network_copy_timeout": SECONDS,
+    "spark_network_ssh_port": PORT,
+    "spark_network_undo_timeout": SECONDS,
+    "speculative_serve_answer_timeout": SECONDS,
     "speculative_serve_draft_length": (0, MOST_DRAFTED),
-    "speculative_serve_port": (1, 65535),
+    "speculative_serve_port": PORT,
+    "speculative_serve_probe_interval_s": (0, SECONDS[1]),
+    "speculative_serve_ready_timeout": SECONDS,
+    "speculative_serve_stall_timeout_s": SECONDS,
+    "speculative_serve_worker_timeout_s": SECONDS,
 }
 ENVIRONMENT = "speculative_serve_environment"
+MODELS = ("speculative_serve_target_model", "speculative_serve_draft_model")
+# Inputs that replace the key of the recipe, and are as it is.
+OF_THE_RECIPE = {"speculative_serve_break_even": "break_even", "speculative_serve_probe": "probe"}
 DEPLOYMENT = "speculative_serve_deployment"
 # One part of a path, and none that leads elsewhere or is hidden.
-DIRECTORY_NAME = re.compile(r"[^./\x00-\x1f][^/\x00-\x1f]*")
+MOST_OF_A_NAME = 100
+DIRECTORY_NAME = re.compile(rf"[^./\x00-\x1f][^/\x00-\x1f]{{,{MOST_OF_A_NAME - 1}}}")
+# As long as a path may be. A message shows the beginning of a value.
+MOST_OF_A_TEXT = 4096
+MOST_SHOWN = 100
+
+UNDEFINED = re.compile(r"'(\w+)' is undefined")
+# Beginnings of the names of variables that a run sets.
+LATER = ("ansible_", "deployment_", "role_", "__")
 
 # Of a Spark, where Docker takes a colon for the end of a path, and a job has another working directory.
 SPARK_DIRECTORY = re.compile(r"(/|~/)[^:]*|~")
@@ -103,16 +138,34 @@ RESERVED = {
 }
 
 
-def inputs(roles: Path) -> dict[str, dict[str, str]]:
-    """Return what a user may set, with its type: of every role from its argument specs, and of Open WebUI."""
-    result: dict[str, dict[str, str]] = {"open_webui": OPEN_WEBUI}
+@functools.cache
+def specifications(roles: Path) -> dict[str, dict[str, dict[str, t.Any]]]:
+    """Return the inputs of every role, with what its argument specs say of them."""
+    result = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
         options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
-        result[path.parent.parent.name] = {
-            name: option.get("type", "str") for name, option in options if not HANDED_OVER.fullmatch(name)
-        }
+        result[path.parent.parent.name] = {name: option for name, option in options if not HANDED_OVER.fullmatch(name)}
     return result
+
+
+def inputs(roles: Path) -> dict[str, dict[str, str]]:
+    """Return what a user may set, with its type: of every role, and of Open WebUI."""
+    types = {
+        role: {name: option.get("type", "str") for name, option in options.items()}
+        for role, options in specifications(roles).items()
+    }
+    return {"open_webui": OPEN_WEBUI, **types}
+
+
+def choices(roles: Path) -> dict[str, list[str]]:
+    """Return the inputs that are one of several words, with these."""
+    return {
+        name: option["choices"]
+        for options in specifications(roles).values()
+        for name, option in options.items()
+        if "choices" in option and option.get("type", "str") == "str"
+    }
 
 
 def likely_typos(
@@ -138,7 +191,7 @@ def reserved_names(variables: t.Mapping[str, t.Any]) -> list[str]:
 
 def _is_whole(value: t.Any) -> bool:
     # Ansible takes 1e3 for a number, but hands on the text.
-    return bool(re.fullmatch(r"[+-]?[0-9]+", str(value)))
+    return bool(re.fullmatch(r"[+-]?[0-9]{1,18}", str(value)))
 
 
 def _is_number(value: t.Any) -> bool:
@@ -166,6 +219,11 @@ def _is_path(value: t.Any) -> bool:
     return is_text and value.lower() not in BOOLEANS
 
 
+def _is_text(value: t.Any) -> bool:
+    # Modules take a list or a number for its text, filters do not.
+    return isinstance(value, str)
+
+
 # By type, what a value has to be, and that in words. Whatever is none of these raises, too.
 KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
     "address": (_is_address, "an IP address"),
@@ -175,6 +233,7 @@ KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
     "int": (_is_whole, "a whole number"),
     "list": (lambda value: not isinstance(value, (dict, bool)), "a list"),
     "path": (_is_path, "a path"),
+    "str": (_is_text, "text, and a number in quotes"),
 }
 
 
@@ -185,34 +244,66 @@ def _fits(value: t.Any, kind: str) -> bool:
         return False
 
 
+def _shown(value: t.Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
 def _unusable_name(name: t.Any) -> list[str]:
     """Check the name of a deployment: cleanup finds it by its directory, beside which others are."""
     if not DIRECTORY_NAME.fullmatch(str(name)):
         return [
-            f"{DEPLOYMENT} is {name!r}, but must be a directory's name, without a slash and not beginning with a dot"
+            f"{DEPLOYMENT} is {_shown(name)}, but must be a directory's name, without a slash and not beginning with "
+            f"a dot, of at most {MOST_OF_A_NAME} characters"
         ]
     return [f"{DEPLOYMENT} is {name!r}, but that lies beside the deployments and is none"] * (name in NOT_DEPLOYMENTS)
 
 
-def invalid_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
-    """One line for each value of another type, number out of its limits, and name that is none."""
+def _unusable_value(name: str, value: t.Any, kind: str, words: t.Sequence[str]) -> list[str]:
+    """Check a value against the type of its input, its words and its limits."""
+    if kind in KINDS and not _fits(value, kind):
+        # An environment may hold a token.
+        shown = "something else" if kind == "dict" or name.endswith("_token") else _shown(value)
+        return [f"{name} is {shown}, but must be {KINDS[kind][1]}"]
+    if name == DEPLOYMENT:
+        return _unusable_name(value)
+    longest = max(len(part) for part in ("", *(value if isinstance(value, list) else [value])) if isinstance(part, str))
+    if longest > MOST_OF_A_TEXT:
+        return [f"{name} has {longest:,} characters, but may have at most {MOST_OF_A_TEXT:,}"]
+    if kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
+        return [f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"]
+    if name in MODELS and value and not (HUB_ID.fullmatch(value) or DIRECTORY.fullmatch(value)):
+        return [f"{name} is {_shown(value)}, but must be a Hub id such as 'organisation/model', or an absolute path"]
+    if words and value not in words:
+        return [f"{name} is {value!r}, but must be one of {', '.join(words)}{did_you_mean(str(value), words)}"]
+    if name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
+        return [f"{name} is {value}, but must be from {LIMITS[name][0]} to {LIMITS[name][1]}"]
+    return []
+
+
+def _unusable_parts(given: t.Mapping[str, t.Any]) -> list[str]:
+    """Check the mappings that replace one of the recipe by the recipe's own rules."""
+    parts = {key: given[name] for name, key in {**OF_THE_RECIPE, ENVIRONMENT: "environment"}.items() if name in given}
+    recipe = {key: part for key, part in parts.items() if isinstance(part, dict)}
+    errors = [error for key, part in recipe.items() for error in check_value(key, part, RECIPE[key]) if part]
+    errors = errors or [*check_expectations(recipe), *check_break_even(recipe)]
+    return [f"speculative_serve_{error}" for error in [*errors, *check_environment(recipe)]]
+
+
+def invalid_values(
+    values: t.Mapping[str, t.Any], types: t.Mapping[str, str], words: t.Mapping[str, t.Sequence[str]]
+) -> list[str]:
+    """One line for each value of another type, number out of its limits, word that is no choice, and unusable name."""
+    empty = [
+        f"{name} has no value (null); give it one, or leave it out" for name in sorted(values) if values[name] is None
+    ]
     given = {name: value for name, value in sorted(values.items()) if value is not None}
-    wrong = []
-    for name, value in given.items():
-        kind = types.get(name, "str")
-        if kind in KINDS and not _fits(value, kind):
-            # An environment may hold a token.
-            shown = "something else" if kind == "dict" else repr(value)
-            wrong.append(f"{name} is {shown}, but must be {KINDS[kind][1]}")
-        elif kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
-            wrong.append(f"{name} is {value!r}, but must be an absolute path on the Spark without a colon")
-        elif name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
-            wrong.append(f"{name} is {value}, but must be from {LIMITS[name][0]} to {LIMITS[name][1]}")
-    if DEPLOYMENT in given:
-        wrong += _unusable_name(given[DEPLOYMENT])
-    environment = given.get(ENVIRONMENT)
-    environment = {"environment": environment if isinstance(environment, dict) else {}}
-    return wrong + [f"speculative_serve_{error}" for error in check_environment(environment)]
+    wrong = [
+        error
+        for name, value in given.items()
+        for error in _unusable_value(name, value, types[name], words.get(name, ()))
+    ]
+    return [*empty, *wrong, *_unusable_parts(given)]
 
 
 def unknown_inputs(variables: t.Iterable[str], known: t.Mapping[str, t.Collection[str]]) -> list[str]:
@@ -224,3 +315,10 @@ def unknown_inputs(variables: t.Iterable[str], known: t.Mapping[str, t.Collectio
         for name in sorted(variables)
         if name.startswith(prefixes) and name not in every and name not in OUTPUTS
     ]
+
+
+def undefined_name(error: str, variables: t.Container[str]) -> str:
+    """Return the variable that an error of Ansible calls undefined; empty if a run sets it later."""
+    found = UNDEFINED.search(error)
+    is_later = not found or found[1] in variables or found[1] in OUTPUTS or found[1].startswith(LATER)
+    return "" if is_later or not found else found[1]

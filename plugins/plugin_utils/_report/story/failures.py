@@ -93,21 +93,31 @@ def repeats(final: str, earlier: str) -> bool:
     return folded(earlier) in folded(final)
 
 
+def distinct(failures: t.Sequence[Failure]) -> list[Failure]:
+    """Return a host's failures with different reasons, the last one first.
+
+    A rescue usually repeats the reason, with more text or without the output of the program. Of the same reasons, the
+    longest is kept, and the task that had it first.
+    """
+    kept: list[Failure] = []
+    for failure in reversed(failures):
+        same = [other for other in kept if repeats(other.why, failure.why) or repeats(failure.why, other.why)]
+        if same:
+            longest = max((*same, failure), key=lambda other: len(folded(other.why)))
+            kept[kept.index(same[0])] = same[0]._replace(task=failure.task, why=longest.why)
+        elif not kept or HIDDEN not in failure.why:
+            kept.append(failure)
+    return kept
+
+
 def blocks(failures: t.Sequence[Failure]) -> list[str]:
     """Return a block for each different failure: a host's last failure, then earlier ones with other reasons."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for host in dict.fromkeys(failure.host for failure in failures):
-        own = [failure for failure in failures if failure.host == host]
-        last = own[-1]
-        before = [
-            f"{failure.task}: {failure.why}"
-            for failure in own[:-1]
-            if not repeats(last.why, failure.why) and HIDDEN not in failure.why
-        ]
+        last, *others = distinct([failure for failure in failures if failure.host == host])
+        before = [f"{failure.task}: {failure.why}" for failure in reversed(others)]
         mark = "FAILED" if last.reached else "UNREACHABLE"
-        # A rescue may repeat the reason at its end, so name the first task with this reason.
-        task = next(failure.task for failure in own if repeats(last.why, failure.why))
-        groups.setdefault((mark, task, last.why, *dict.fromkeys(before)), []).append(host)
+        groups.setdefault((mark, last.task, last.why, *before), []).append(host)
     texts = []
     for (mark, task, reason, *before), hosts in groups.items():
         lines = [f"{mark}  {', '.join(hosts)}: {task}", "", *wrap(reason, "    ", "    ")]

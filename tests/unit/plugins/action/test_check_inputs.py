@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def refused(directory: Path, *arguments: str) -> str:
         ],
         [
             "-e",
-            '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "huggingface_cache_directory": "{{ later }}"}',
+            '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "speculative_serve_family": "{{ __later }}"}',
         ],
         ["-e", '{"open_webui_address": "::1", "open_webui_remove_data": "yes", "open_webui_environment": {"A": "1"}}'],
         # A password is for what asks for sudo itself.
@@ -57,6 +58,14 @@ def test_values_of_another_type_are_told_at_once(tmp_path: Path) -> None:
     text = refused(tmp_path, "-e", wrong, "-e", "speculative_serve_deployment=../../x")
     for name in ("apply", "json", "lines", "models", "speculative_serve_port", "speculative_serve_deployment"):
         assert f"{name} is " in text
+
+
+def test_templates_that_never_have_a_value(tmp_path: Path) -> None:
+    wrong = {"speculative_serve_port": "{{ my_prot }}", "json": "{{ broken", "speculative_serve_draft_model": ["a/b"]}
+    text = refused(tmp_path, "-e", json.dumps(wrong))
+    assert "speculative_serve_port uses the variable 'my_prot', which has no value" in text
+    assert "json cannot be evaluated: Syntax error in template" in text
+    assert "speculative_serve_draft_model is ['a/b'], but must be text, and a number in quotes" in text
 
 
 @pytest.mark.parametrize("arguments", [["-b"], ["-e", "ansible_become=true"], ["-e", "ansible_become=yes"]])

@@ -18,16 +18,19 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     KINDS,
     LIMITS,
     OUTPUTS,
+    choices,
     inputs,
     invalid_values,
     likely_typos,
     reserved_names,
+    undefined_name,
     unknown_inputs,
 )
 
 ROLES = Path(__file__).parents[5] / "roles"
 KNOWN = inputs(ROLES)
 TYPES = {name: kind for options in KNOWN.values() for name, kind in options.items()}
+WORDS = choices(ROLES)
 
 
 def test_a_misspelt_input_gets_the_nearest_name() -> None:
@@ -99,11 +102,11 @@ def test_a_misspelt_word_of_a_playbook() -> None:
 def judged(kind: str, *values: t.Any) -> list[str]:
     """Whom of these values is refused, and why."""
     names = {f"input_{number}": value for number, value in enumerate(values)}
-    return invalid_values(names, dict.fromkeys(names, kind))
+    return invalid_values(names, dict.fromkeys(names, kind), {})
 
 
 def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
-    assert judged("bool", "yes", "off", True, 0, "False", None) == []
+    assert judged("bool", "yes", "off", True, 0, "False") == []
     assert judged("bool", "yep", "", [1]) == [
         "input_0 is 'yep', but must be true or false",
         "input_1 is '', but must be true or false",
@@ -115,8 +118,12 @@ def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
     ("kind", "usable", "refused"),
     [
         ("address", ["127.0.0.1", "0.0.0.0", "::1"], ["", "localhost", "127.0.0.1:80", [], ["127.0.0.1"], 5]),
-        ("int", ["8000", 8000, "-1", 0], ["1e3", "banana", "", 1.5, float("inf"), True, [1], {}, " 1", "1_000"]),
-        ("float", ["1.5", 2, "1e3", 0], ["banana", "nan", float("inf"), False, [1], {}, 10**400]),
+        (
+            "int",
+            ["8000", 8000, "-1", 0],
+            ["1e3", "banana", "", 1.5, float("inf"), True, [1], {}, " 1", "1_000"],
+        ),
+        ("float", ["1.5", 2, "1e3", 0], ["banana", "nan", float("inf"), False, [1], {}]),
         ("list", ["a,b", ["a"], [], 1], [{"a": 1}, {}, True]),
         ("dict", [{}, {"a": 1}, "a=1", '{"a": 1}'], ["banana", [1], 5, "{"]),
         (
@@ -124,7 +131,7 @@ def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
             ["", "a.json", "~/a", "/tmp/a b", "a[1].json"],
             [["a"], "[a]", '{"a": 1}', True, "true", "no", "a\nb", 5],
         ),
-        ("str", ["a", 5, ["a"]], []),
+        ("str", ["", "a", "5"], [5, 1.3, ["a"], {"a": 1}, True]),
     ],
 )
 def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refused: list[t.Any]) -> None:
@@ -132,6 +139,11 @@ def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refuse
     shown = ["something else" if kind == "dict" else repr(value) for value in refused]
     says = [f"input_{number} is {value}, but must be {KINDS[kind][1]}" for number, value in enumerate(shown)]
     assert judged(kind, *refused) == says
+
+
+def test_a_number_that_is_too_large_for_a_float() -> None:
+    (line,) = judged("float", 10**400)
+    assert line.endswith("... (401 characters), but must be a number")
 
 
 @pytest.mark.parametrize(
@@ -144,25 +156,26 @@ def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refuse
         ("open_webui_port", "70000", "70000, but must be from 1 to 65535"),
         ("engine_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
         # It may hold a token.
+        ("huggingface_cache_token", ["hf_secret"], "something else, but must be text, and a number in quotes"),
         ("speculative_serve_options", "eager", "something else, but must be a mapping"),
     ],
 )
 def test_an_input_of_another_type_is_named(name: str, value: t.Any, says: str) -> None:
-    assert invalid_values({name: value}, TYPES) == [f"{name} is {says}"]
+    assert invalid_values({name: value}, TYPES, WORDS) == [f"{name} is {says}"]
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".hidden", "", "/tmp", "a\n", "a b", "größe", 5.5, None])
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".hidden", "", "/tmp", "a\n", "a b", "größe"])
 def test_a_deployment_is_one_directory(name: t.Any) -> None:
-    says = "but must be a directory's name, without a slash and not beginning with a dot"
-    refused = [] if name in ("a b", "größe", 5.5, None) else [f"{DEPLOYMENT} is {name!r}, {says}"]
-    assert invalid_values({DEPLOYMENT: name}, TYPES) == refused
+    says = "but must be a directory's name, without a slash and not beginning with a dot, of at most 100 characters"
+    refused = [] if name in ("a b", "größe") else [f"{DEPLOYMENT} is {name!r}, {says}"]
+    assert invalid_values({DEPLOYMENT: name}, TYPES, WORDS) == refused
 
 
 @pytest.mark.parametrize("name", NOT_DEPLOYMENTS)
 def test_a_deployment_is_none_of_what_lies_beside_it(name: str) -> None:
     says = "but that lies beside the deployments and is none"
-    assert invalid_values({DEPLOYMENT: name}, TYPES) == [f"{DEPLOYMENT} is {name!r}, {says}"]
-    assert invalid_values({DEPLOYMENT: f"{name}-2"}, TYPES) == []
+    assert invalid_values({DEPLOYMENT: name}, TYPES, WORDS) == [f"{DEPLOYMENT} is {name!r}, {says}"]
+    assert invalid_values({DEPLOYMENT: f"{name}-2"}, TYPES, WORDS) == []
 
 
 def test_what_lies_beside_the_deployments_is_known() -> None:
@@ -173,7 +186,7 @@ def test_what_lies_beside_the_deployments_is_known() -> None:
 
 
 def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -> None:
-    assert invalid_values({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}, TYPES) == []
+    assert invalid_values({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8}, TYPES, WORDS) == []
     environment = {"A B": "x", "GOOD": 1, "BAD": [1]}
     assert invalid_values(
         {
@@ -182,6 +195,7 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
             "speculative_serve_environment": environment,
         },
         TYPES,
+        WORDS,
     ) == [
         "spark_network_copy_streams is 0, but must be from 1 to 64",
         "spark_network_ssh_port is 70000, but must be from 1 to 65535",
@@ -192,20 +206,68 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
 
 @pytest.mark.parametrize("value", ["/data/models", "~/models", "~", "/home/my home/a"])
 def test_a_directory_on_a_spark(value: str) -> None:
-    assert invalid_values({"huggingface_cache_directory": value}, TYPES) == []
+    assert invalid_values({"huggingface_cache_directory": value}, TYPES, WORDS) == []
 
 
 @pytest.mark.parametrize("value", ["data/models", "../spark/rel", "/data/a:b", "/data:", "~other/models", ""])
 @pytest.mark.parametrize("name", ["huggingface_cache_directory", "speculative_serve_state_directory"])
 def test_a_directory_on_a_spark_is_absolute_and_has_no_colon(name: str, value: str) -> None:
     says = f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"
-    assert invalid_values({name: value}, TYPES) == [says]
+    assert invalid_values({name: value}, TYPES, WORDS) == [says]
 
 
 @pytest.mark.parametrize("value", ["hf_secret\n", "hf_secret\0", "a\r\nb"])
 def test_an_environment_has_values_of_one_line(value: str) -> None:
     says = "speculative_serve_environment.TOKEN must be one line of text without control characters"
-    assert invalid_values({ENVIRONMENT: {"TOKEN": value}}, TYPES) == [says]
+    assert invalid_values({ENVIRONMENT: {"TOKEN": value}}, TYPES, WORDS) == [says]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("speculative_serve_kv_cache", "plannd", "is 'plannd', but must be one of planned, fraction"),
+        ("speculative_serve_expose", "wan", "is 'wan', but must be one of local, docker, lan"),
+        ("speculative_serve_log_level", None, "has no value (null); give it one, or leave it out"),
+        ("speculative_serve_log_level", "a" * 10_000, "has 10,000 characters, but may have at most 4,096"),
+        ("api_proxy_keys", ["a" * 10_000], "has 10,000 characters, but may have at most 4,096"),
+        ("speculative_serve_port", "9" * 10_000, f"is '{'9' * 99}... (10,002 characters), but must be a whole number"),
+        ("speculative_serve_ready_timeout", -1, "is -1, but must be from 1 to 86400"),
+        ("speculative_serve_target_model", "my model", "is 'my model', but must be a Hub id such as 'organisation/"),
+        ("speculative_serve_draft_model", "../model", "is '../model', but must be a Hub id such as 'organisation/"),
+        ("speculative_serve_probe", {"promt": "x"}, ".promt is not known"),
+        ("speculative_serve_probe", {"prompt": ["x"]}, ".prompt must be a string, not ['x']"),
+        ("speculative_serve_probe", {"expect": ["("]}, ".expect[0] is not a regular expression"),
+        ("speculative_serve_break_even", {"draft_cost": "x"}, ".draft_cost must be a number, not 'x'"),
+        ("speculative_serve_break_even", {"draft_cost": -1}, ".draft_cost must be above 0"),
+    ],
+)
+def test_what_the_server_would_refuse_after_the_download(name: str, value: t.Any, says: str) -> None:
+    (line,) = invalid_values({name: value}, TYPES, WORDS)
+    assert line.startswith(f"{name}{says}" if says.startswith(".") else f"{name} {says}")
+
+
+@pytest.mark.parametrize("value", ["", "openai/gpt-oss-120b", "/models/mine"])
+def test_a_draft_model_is_of_the_hub_a_directory_or_none(value: str) -> None:
+    assert invalid_values({"speculative_serve_draft_model": value}, TYPES, WORDS) == []
+
+
+@pytest.mark.parametrize("name", ["speculative_serve_break_even", "speculative_serve_probe"])
+def test_a_mapping_of_the_recipe_may_be_empty(name: str) -> None:
+    assert invalid_values({name: {}}, TYPES, WORDS) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("'my_prot' is undefined", "my_prot"),
+        ("'deployment_recipe' is undefined", ""),
+        ("'ansible_facts' is undefined", ""),
+        ("'speculative_serve_plan' is undefined", ""),
+        ("object of type 'dict' has no attribute 'later'", ""),
+    ],
+)
+def test_a_variable_that_no_run_sets(error: str, name: str) -> None:
+    assert undefined_name(error, ["known"]) == name
 
 
 def test_what_has_limits_is_an_input() -> None:

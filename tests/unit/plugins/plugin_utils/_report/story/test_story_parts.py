@@ -120,6 +120,14 @@ def test_a_cause_is_told_once_and_another_one_too() -> None:
     assert "hidden" not in shown
 
 
+def test_a_cause_whose_end_lacks_the_output_of_the_program_is_told_once_with_it() -> None:
+    output = "non-zero return code\nrc: 3\nstderr:\n    no memory"
+    (shown,) = blocks([failure("one", "Start", output), failure("one", "Diagnose", "non-zero return code")])
+    assert "FAILED  one: Start" in shown
+    assert "earlier failure" not in shown
+    assert shown.count("non-zero return code") == shown.count("no memory") == 1
+
+
 def test_hosts_that_fail_alike_share_a_block_and_others_do_not() -> None:
     assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "No.")])) == 1
     assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "Neither.")])) == 2
