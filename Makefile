@@ -61,7 +61,7 @@ demo: engine  ## Watch a playbook deploy the real vLLM on a simulated Spark, and
 	@echo "Remove it: make demo-down"
 
 .PHONY: demo-page
-demo-page: engine  ## Watch the recipe of NVIDIA's page on a simulated Spark, with a stand-in for TensorRT-LLM, which needs a GPU
+demo-page: engine  ## Watch single_eagle3.yml on a simulated Spark, with a stub of TensorRT-LLM, which needs a GPU
 	@tools/environment.sh demo
 	@tools/twin.sh up
 	@$(DEMO)single_eagle3.yml

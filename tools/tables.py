@@ -87,7 +87,7 @@ def methods() -> str:
 
     The description of a method that is not offered is the reason.
     """
-    needs = {None: "none", "head": "head", "model": "model", "assistant": "some targets have one"}
+    needs = {None: "none", "head": "draft head", "model": "model", "assistant": "some targets have one"}
     rows = [
         (
             f"`{name}`",

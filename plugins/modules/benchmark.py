@@ -284,7 +284,7 @@ settings:
     prompt_lengths: []
 speculative_config:
   description:
-    - Speculation settings of the deployment, in TensorRT-LLM's own spelling. If a benchmark turned speculation off,
+    - Speculation settings of the deployment, in the engine's own spelling. If a benchmark turned speculation off,
       they are the settings before that.
   returned: with O(plan)
   type: dict

@@ -10,7 +10,7 @@ module: completions_probe
 short_description: Check whether a model server works, and measure its speed
 version_added: 0.1.0
 description:
-  - Determines the state of an OpenAI-compatible server (C(trtllm-serve)), sends it one prompt, checks the answer and
+  - Determines the state of an OpenAI-compatible server, sends it one prompt, checks the answer and
     measures it.
   - A running container or a status of 200 does not prove that the server works. Only generated text does, so the module
     sends a prompt unless O(kind=none).

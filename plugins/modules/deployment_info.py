@@ -92,18 +92,18 @@ options:
     default: 40
   wait_for_ssh:
     description:
-      - SSH server of the container, through which the head of several Sparks logs in. The task waits until it accepts
-        connections, and gathers nothing else. If it does not accept them in time, the task fails with RV(reason).
+      - Port on which a worker's container listens for the head; with TensorRT-LLM an SSH server. The task waits until
+        it accepts connections, and gathers nothing else. If it does not in time, the task fails with RV(reason).
     type: dict
     suboptions:
       address:
         description:
-          - IP address of the SSH server on this host.
+          - IP address of the port on this host.
         type: str
         required: true
       port:
         description:
-          - TCP port of the SSH server.
+          - Its number.
         type: int
         required: true
       timeout:
@@ -489,8 +489,8 @@ cluster:
     peer:
       description:
         - Another Spark of the cluster, with C(name), C(address) and C(port).
-        - C(answers) is its reply over the link. V(open) means that its SSH server listens, V(refused) that it answers
-          without one, V(silent) that it does not answer.
+        - C(answers) is its reply over the link. V(open) means that its container listens for the head,
+          V(refused) that it does not, V(silent) that it does not answer.
         - C(noticed) is the last observation of it by the container, with C(reachable) and C(since).
       type: dict
     options:

@@ -60,7 +60,7 @@ options:
       - Models in directories of the host, as absolute paths. A directory must contain a complete model, which is
         C(config.json), a tokenizer, and every file with weights in full length. The Hub is not asked about them.
       - A server sees only the directory itself. A link that leads out of it is therefore an error, such as those of a
-        snapshot in the Hugging Face cache. The draft model of O(model_pair) and an EAGLE head need no tokenizer.
+        snapshot in the Hugging Face cache. The draft model of O(model_pair) and a draft head need no tokenizer.
       - Only the headers of the weights are read. Hidden files and directories are ignored.
     type: list
     elements: path

@@ -44,8 +44,8 @@ options:
   method:
     description:
       - Speculation method. The release family determines its spelling in the engine options.
-      - V(eagle3), for example, drafts with an EAGLE-3 head made for the target model. V(draft_target) drafts with a
-        smaller model that shares the target model's vocabulary.
+      - V(eagle3), for example, drafts with an EAGLE-3 draft head made for the target model. V(draft_target) drafts with
+        a smaller model that shares the target model's vocabulary.
       - V(none) turns speculation off. O(draft_model) and O(max_draft_len) are then ignored.
       - Without a method, O(options) may contain a C(speculative_config) of its own, which is validated and written
         unchanged. O(max_draft_len) is then ignored. O(draft_model) is written only if the section needs a draft model

@@ -4,13 +4,13 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Describe how long conversations and prompts may be."""
+"""Describe how long requests and prompts may be."""
 
 from __future__ import annotations
 
 
 def describe_capacity(context: int, concurrency: int, prompt: int | None = None) -> str:
-    """Return how long conversations may get, and how many are answered at once."""
-    conversations = "one conversation" if concurrency == 1 else f"{concurrency} conversations"
+    """Return the tokens of a request with its answer, and how many requests are served at once."""
+    requests = "one request" if concurrency == 1 else f"{concurrency} requests"
     longest = f"; prompts of at most {prompt:,} tokens" if prompt else ""
-    return f"{conversations} at a time, {context:,} tokens each, prompt and answer together{longest}"
+    return f"{requests} at a time, {context:,} tokens each, prompt and answer together{longest}"

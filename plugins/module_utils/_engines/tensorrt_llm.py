@@ -226,8 +226,8 @@ ROWS: tuple[KnownProblem, ...] = (
         "ssh_host_key",
         LOG,
         "The host key of the worker has changed",
-        "Run two_sparks.yml again, which creates and exchanges the keys. If you did not reinstall the other Spark,"
-        " first check which machine is at the other end of the cable.",
+        "Run the deployment's playbook again, which creates and exchanges the keys. If you did not reinstall the other"
+        " Spark, first check which machine is at the other end of the cable.",
         OPEN_SSH,
         substrings=("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known for"),
     ),
@@ -235,7 +235,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "ssh_key_unreadable",
         LOG,
         "ssh rejects a key of the deployment: another user owns it or can read it, or it is damaged",
-        "Run two_sparks.yml again, which corrects owner and mode.",
+        "Run the deployment's playbook again, which corrects owner and mode.",
         OPEN_SSH,
         substrings=("UNPROTECTED PRIVATE KEY FILE", 'Load key "/cluster/', "bad ownership or modes for"),
     ),
@@ -243,7 +243,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "ssh_publickey",
         LOG,
         "The worker's container rejects the SSH key of the head's container",
-        "Run two_sparks.yml again, which gives both the keys of the same deployment.",
+        "Run the deployment's playbook again, which gives both the keys of the same deployment.",
         SPECULATIVE,
         substrings=("Permission denied (publickey",),
     ),
@@ -267,8 +267,8 @@ ROWS: tuple[KnownProblem, ...] = (
         "ssh_unreachable",
         LOG,
         "The other Spark does not answer at its fabric address",
-        "Check that it is on and the cable is plugged in, then run two_sparks.yml, which verifies the link. A"
-        " firewall must allow the fabric addresses of the other Spark.",
+        "Check that it is on and the cable is plugged in, then run the deployment's playbook, which verifies the link."
+        " A firewall must allow the fabric addresses of the other Spark.",
         SPARKS,
         substrings=(
             "port 2233: No route to host",
@@ -289,7 +289,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "sshd_no_address",
         LOG,
         "The worker does not have its fabric address (yet)",
-        "Plug the cable in. 'ip -br addr' shows the address; two_sparks.yml sets it again.",
+        "Plug the cable in. 'ip -br addr' shows the address; the deployment's playbook sets it again.",
         SPARKS,
         substrings=("failed: Cannot assign requested address.",),
     ),
@@ -297,7 +297,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "mpi_interface",
         LOG,
         "Open MPI found no interface in the networks that it must use",
-        "Remove your own OMPI_MCA_ settings and run two_sparks.yml again, which determines the addresses.",
+        "Remove your own OMPI_MCA_ settings and run the deployment's playbook again, which determines the addresses.",
         OPEN_MPI,
         substrings=(
             "An invalid value was given for btl_tcp_if_include",
@@ -309,7 +309,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "mpi_absent",
         LOG,
         "The worker's container has no Open MPI at the same path, or a library of it is missing",
-        "Run two_sparks.yml again, which copies the same image to both.",
+        "Run the deployment's playbook again, which copies the same image to both.",
         USERS_OF_TWO,
         substrings=(
             "orted: command not found",
@@ -342,7 +342,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "mpi_program_absent",
         LOG,
         "A program of the deployment is missing on one of the two Sparks",
-        "Run two_sparks.yml again, which copies the same image and files to both.",
+        "Run the deployment's playbook again, which copies the same image and files to both.",
         OPEN_MPI,
         substrings=(
             "the specified application as it could not access",

@@ -422,7 +422,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "follower_call",
         LOG,
         "A worker was started with a command that only the head may run",
-        "Run two_sparks.yml again, which writes the command of each Spark.",
+        "Run the deployment's playbook again, which writes the command of each Spark.",
         "vllm-project/vllm issue 36875",
         substrings=("collective_rpc should not be called on follower node",),
     ),
@@ -439,7 +439,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "nccl_failed",
         LOG,
         "The GPUs or the two Sparks cannot communicate",
-        "Run two_sparks.yml again, which verifies the link and compares the images. NCCL_DEBUG=INFO in"
+        "Run the deployment's playbook again, which verifies the link and compares the images. NCCL_DEBUG=INFO in"
         " speculative_serve_environment shows more.",
         "vllm-project/vllm vllm/distributed/device_communicators/pynccl_wrapper.py",
         substrings=("RuntimeError: NCCL error:",),

@@ -381,8 +381,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "fabric_address_gone",
         MACHINE,
         "This Spark no longer has its fabric address",
-        "Run two_sparks.yml again, which sets the address and makes it persistent. Or run 'sudo netplan apply'; it"
-        " interrupts other connections for some seconds.",
+        "Run the deployment's playbook again, which sets the address and makes it persistent. Or run 'sudo netplan"
+        " apply'; it interrupts other connections for some seconds.",
         SPARKS,
         explains=_FABRIC,
     ),
@@ -425,7 +425,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "image_without_sshd",
         RECORD,
         "The container's image has no SSH server, so it is not the cluster image",
-        "Run two_sparks.yml again, which builds the cluster image and copies it to both Sparks.",
+        "Run the deployment's playbook again, which builds the cluster image and copies it to both Sparks.",
         TRT_LLM,
         substrings=("there is no sshd in this image",),
         explains=("worker_failed",),
@@ -434,7 +434,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ranks_differ",
         RECORD,
         "The settings of the two ranks differ",
-        "Run two_sparks.yml again, which writes the settings of both. Your own settings belong into"
+        "Run the deployment's playbook again, which writes the settings of both. Your own settings belong into"
         " speculative_serve_environment.",
         USERS_OF_TWO,
         explains=("exit_usage", "mpi_rank_died"),
@@ -443,15 +443,15 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ranks_not_started",
         RECORD,
         "The two ranks could not be started",
-        "Follow the instructions in the message. two_sparks.yml checks link, keys, image and files of both Sparks"
-        " again.",
+        "Follow the instructions in the message. The deployment's playbook checks link, keys, image and files of both"
+        " Sparks again.",
         THIS,
     ),
     KnownProblem(
         "ranks_on_one_host",
         RECORD,
         "Both ranks were started on one machine",
-        "Run two_sparks.yml again. The two addresses in the hostfile must belong to different Sparks.",
+        "Run the deployment's playbook again. The two addresses in the hostfile must belong to different Sparks.",
         TRT_LLM,
         explains=("gpus_too_few",),
     ),
@@ -469,7 +469,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "card_late",
         DOCKER,
         "The NIC was missing when Docker tried to start the container, and Docker does not retry",
-        "Plug the cable into both Sparks and switch both on. If two_sparks.yml has set up the NIC watcher"
+        "Plug the cable into both Sparks and switch both on. If the deployment's playbook has set up the NIC watcher"
         " (spark_network_start_on_nic), the container then starts by itself. Otherwise run start.yml.",
         "moby `daemon/pkg/oci/devices_linux.go`",
         substrings=('adding custom device "/dev/infiniband',),
@@ -750,7 +750,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         LOG,
         "The other Spark did not acknowledge data that this NIC sent",
         "Ping both addresses of the other Spark once and start again. If it happens again, the other rank ended, the"
-        " link went down, or MTU or GID index differ. two_sparks.yml verifies the link.",
+        " link went down, or MTU or GID index differ. The deployment's playbook verifies the link.",
         NCCL_DOCS,
         substrings=("IBV_WC_RETRY_EXC_ERR", "with status=12 ", "with error 12,"),
     ),
@@ -758,7 +758,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ibv_request_refused",
         LOG,
         "The other rank did not understand a request, for example because the NCCL builds differ",
-        "Run the same image on both Sparks; two_sparks.yml compares them. Do not load another NCCL with LD_PRELOAD.",
+        "Run the same image on both Sparks; the deployment's playbook compares them. Do not load another NCCL with"
+        " LD_PRELOAD.",
         "eugr/spark-vllm-docker issue 150",
         substrings=("IBV_WC_REM_INV_REQ_ERR", "with status=9 ", "with error 9,"),
     ),
@@ -766,8 +767,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "ibv_gid",
         LOG,
         "The two NICs cannot connect: the GID index is wrong, or both port interfaces are in one network",
-        "Remove NCCL_IB_GID_INDEX from speculative_serve_environment. Then run two_sparks.yml, which gives each port"
-        " interface its own network.",
+        "Remove NCCL_IB_GID_INDEX from speculative_serve_environment. Then run the deployment's playbook, which gives"
+        " each port interface its own network.",
         NCCL_DOCS,
         substrings=("ibv_modify_qp failed", "invalid GID", "Invalid GID"),
     ),
@@ -775,8 +776,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "nccl_interface",
         LOG,
         "NCCL found no interface with the name in NCCL_SOCKET_IFNAME",
-        "Remove this variable from speculative_serve_environment if you set it. Then run two_sparks.yml again, which"
-        " determines the names.",
+        "Remove this variable from speculative_serve_environment if you set it. Then run the deployment's playbook"
+        " again, which determines the names.",
         NCCL_DOCS,
         substrings=("no socket interface found", "NET/Socket : no interface found"),
     ),
@@ -784,7 +785,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "nccl_library",
         LOG,
         "NCCL is missing in the container of one of the two Sparks",
-        "Run two_sparks.yml again, which copies the same image to both.",
+        "Run the deployment's playbook again, which copies the same image to both.",
         "NVIDIA DGX Spark playbook 'NCCL for Two Sparks', troubleshooting",
         substrings=("libnccl.so.2: cannot open shared object file",),
     ),
@@ -892,7 +893,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "nccl_over_socket",
         LOG,
         "NCCL uses TCP instead of RDMA, which is much slower",
-        "Run two_sparks.yml again, which gives the container /dev/infiniband and sets NCCL_IB_HCA to both devices.",
+        "Run the deployment's playbook again, which gives the container /dev/infiniband and sets NCCL_IB_HCA to both"
+        " devices.",
         NCCL_DOCS,
         severity=WARNING,
         substrings=("NET/IB : No device found", "Using network Socket", "via NET/Socket/"),
@@ -942,7 +944,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "fabric_missing",
         RECORD,
         "The worker waits for its fabric address, which is not set",
-        "Plug the cable in; two_sparks.yml sets the address again.",
+        "Plug the cable in; the deployment's playbook sets the address again.",
         SPARKS,
     ),
     KnownProblem(
@@ -966,7 +968,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "worker_failed",
         RECORD,
         "The worker's container cannot run a rank",
-        "Remove the cause in the message. Then run two_sparks.yml again, or start.yml.",
+        "Remove the cause in the message. Then run the deployment's playbook again, or start.yml.",
         THIS,
         severity=HINT,
         consequence=True,
@@ -1205,7 +1207,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "fabric_mtu",
         MACHINE,
         "The MTU of the link to the other Spark is smaller than before",
-        "Run two_sparks.yml again, which sets the MTU and verifies it in both directions.",
+        "Run the deployment's playbook again, which sets the MTU and verifies it in both directions.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("ibv_no_answer",),
@@ -1214,7 +1216,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "twins_in_one_network",
         MACHINE,
         "Both port interfaces are in one network, so one may answer for the other",
-        "Give each its own network: remove the addresses and let two_sparks.yml choose new ones"
+        "Give each its own network: remove the addresses and let the deployment's playbook choose new ones"
         " (spark_network_addresses).",
         "eugr/spark-vllm-docker issue 270",
         severity=WARNING,
@@ -1241,7 +1243,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "infiniband_not_passed",
         DOCKER,
         "The container cannot use RDMA",
-        "Leave engine_container_devices at its default and run two_sparks.yml again.",
+        "Leave engine_container_devices at its default and run the deployment's playbook again.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("nccl_over_socket",),
@@ -1260,7 +1262,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         RECORD,
         "The two Sparks use TCP instead of RDMA, which is much slower",
         "Remove your own NCCL_ variables, such as NCCL_IB_DISABLE, NCCL_NET or NCCL_IB_HCA, from"
-        " speculative_serve_environment. Then run two_sparks.yml again. status.yml shows what else can be done.",
+        " speculative_serve_environment. Then run the deployment's playbook again. status.yml shows what else can be"
+        " done.",
         NCCL_DOCS,
         severity=WARNING,
         explains=("nccl_over_socket",),
@@ -1269,7 +1272,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "rdma_partly",
         RECORD,
         "NCCL does not use all RDMA devices of the link, which makes it slower",
-        "Check the cable and 'rdma link' on this Spark, then run two_sparks.yml again.",
+        "Check the cable and 'rdma link' on this Spark, then run the deployment's playbook again.",
         NCCL,
         severity=WARNING,
     ),
@@ -1277,7 +1280,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "memory_lock_limited",
         DOCKER,
         "The container is not allowed to lock all the memory that the NIC reads",
-        "Leave engine_container_ulimits at its default (memlock:-1:-1) and run two_sparks.yml again.",
+        "Leave engine_container_ulimits at its default (memlock:-1:-1) and run the deployment's playbook again.",
         NCCL_DOCS,
         severity=WARNING,
         explains=("ibv_memory_lock",),
@@ -1286,7 +1289,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "fabric_not_pinned",
         DOCKER,
         "NCCL is not configured to use both port interfaces, and may choose a slower one",
-        "Remove your own NCCL_ settings from speculative_serve_environment and run two_sparks.yml again.",
+        "Remove your own NCCL_ settings from speculative_serve_environment and run the deployment's playbook again.",
         USERS_OF_TWO,
         severity=WARNING,
         explains=("nccl_over_socket",),

@@ -100,7 +100,7 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
     if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):
         result.append(
             f"{request.engine.names.tokens} makes a KV cache of {size.tokens:,} tokens, which is less than one "
-            f"conversation of {size.context:,} tokens takes; leave it out, or set speculative_serve_context to less."
+            f"request of {size.context:,} tokens takes; leave it out, or set speculative_serve_context to less."
         )
     return result + short_draft(request, size)
 
@@ -108,7 +108,7 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
 def free_for_gpu(memory: Memory) -> str:
     """Return CUDA's figure beside the kernel's; empty if CUDA was not asked."""
     cuda = memory.cuda
-    return f"{amount(cuda.free)} by CUDA, {amount(cuda.available)} available" if cuda else ""
+    return f"{amount(cuda.free)} according to CUDA, {amount(cuda.available)} available" if cuda else ""
 
 
 def less_by_cuda(request: MemoryRequest, made: MemoryBudget) -> list[str]:
@@ -173,7 +173,7 @@ def per_cent(request: MemoryRequest) -> str:
 
 
 def conversations(size: Sizes) -> str:
-    many = "1 conversation" if size.concurrency == 1 else f"{size.concurrency:,} conversations"
+    many = "1 request" if size.concurrency == 1 else f"{size.concurrency:,} requests"
     return f"{many} of {size.context:,} tokens" if size.context else many
 
 

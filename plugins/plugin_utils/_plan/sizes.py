@@ -254,7 +254,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
     numbers = {}
     for key, name, unit in (
         ("context", "speculative_serve_context", "tokens"),
-        ("concurrency", "speculative_serve_concurrency", "conversations"),
+        ("concurrency", "speculative_serve_concurrency", "requests"),
     ):
         numbers[key] = parse_positive_int(arguments[key])
         if numbers[key] is None:

@@ -42,7 +42,7 @@ FIELD_LABELS = {
     "method": "method",
     "draft_length": "draft length",
     "context": "context",
-    "concurrency": "conversations at once",
+    "concurrency": "concurrency",
     "kv_cache": "KV cache",
     "family": "family of releases",
 }

@@ -62,7 +62,7 @@ def test_what_cuda_calls_free_is_told_before_anything_is_loaded(spark: Spark, de
     since = spark.exec(["date", "+%s"]).stdout.strip()
     outcome = playbook.succeed("single_eagle3")
     text = " ".join(outcome.output.split())
-    assert f"by CUDA, {available / 1e9:.0f} GB available" in text
+    assert f"according to CUDA, {available / 1e9:.0f} GB available" in text
     assert "speculative_serve_drop_caches" in text
     created = (
         "docker events --since {} --until $(date +%s) --filter event=create --format '{{{{.Actor.Attributes.name}}}}'"

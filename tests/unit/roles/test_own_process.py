@@ -246,7 +246,7 @@ def test_a_worker_that_stops_ends_the_server_which_waits_for_it(pair: Pair) -> N
 
 def test_the_worker_is_told_that_the_server_is_ready(pair: Pair, server: Server) -> None:
     server.status = 503
-    worker, head = pair.start("worker"), pair.start("head", lost_s=0.6)
+    worker, head = pair.start("worker"), pair.start("head", lost_s=6)
     worker.wait_for("rank_runs")
     server.status = 200
     head.wait_for("running")

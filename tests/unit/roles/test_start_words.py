@@ -55,4 +55,4 @@ def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, reme
 
 def test_half_of_a_pair_is_not_told_to_serve_alone() -> None:
     message = refusal("speculative_serve/tasks/start.yml", "Check that there is a deployment")
-    assert message.endswith("Run the playbook that deployed it, such as single_eagle3.yml or two_sparks.yml, first.")
+    assert message.endswith("First deploy a model, for example with single_eagle3.yml or two_sparks.yml.")

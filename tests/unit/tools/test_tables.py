@@ -41,7 +41,7 @@ def test_each_table_is_on_a_page() -> None:
 def test_a_table_takes_the_place_of_the_one_before() -> None:
     made = tables.written("before\n<!-- methods -->\nold\n<!-- end -->\nbehind")
     assert made == f"before\n<!-- methods -->\n\n{tables.methods()}\n\n<!-- end -->\nbehind"
-    assert "| `eagle3` | EAGLE-3 | drafts with an EAGLE-3 head made for the target model |" in made
+    assert "| `eagle3` | EAGLE-3 | drafts with an EAGLE-3 draft head made for the target model |" in made
 
 
 def test_each_problem_and_issue_has_an_anchor() -> None:

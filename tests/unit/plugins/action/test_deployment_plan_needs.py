@@ -93,10 +93,10 @@ def test_what_cuda_calls_free_counts_the_memory_again(tmp_path: Path) -> None:
     }
     done = play(tmp_path, then=[asked, include("plan_memory")])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "free for the GPU: 50.0 GB by CUDA" in done.stdout
+    assert "free for the GPU: 50.0 GB according to CUDA" in done.stdout
     assert " ".join((done.stdout + done.stderr).split()).count("CUDA calls 50.0 GB free") == 1
     found = result(tmp_path)["plan"]
-    assert (found["verdict"], found["free_for_gpu"]) == ("fits", "50.0 GB by CUDA, 118 GB available")
+    assert (found["verdict"], found["free_for_gpu"]) == ("fits", "50.0 GB according to CUDA, 118 GB available")
     assert len(found["checked"]) == 64
 
 
@@ -104,14 +104,14 @@ def test_the_plan_is_shown_when_asked_for(tmp_path: Path) -> None:
     done = play(tmp_path, "-e", "speculative_serve_show_plan=true", "-e", "speculative_serve_context=8192")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\n" + "\n".join(result(tmp_path)["plan"]["lines"]) + "\n" in done.stdout
-    assert "KV cache for 1 conversation of 8,192 tokens" in done.stdout
+    assert "KV cache for 1 request of 8,192 tokens" in done.stdout
 
 
 def test_what_does_not_fit_is_refused_with_the_plan(tmp_path: Path) -> None:
     done = play(tmp_path, engine_container_facts={"memory": SMALL})
     assert done.returncode != 0
     assert "\n  weights of openai/gpt-oss-120b" in done.stdout
-    assert "spark-1: openai/gpt-oss-120b with EAGLE-3, draft length 5, with 1 conversation" in done.stdout + done.stderr
+    assert "spark-1: openai/gpt-oss-120b with EAGLE-3, draft length 5, with 1 request" in done.stdout + done.stderr
 
 
 def test_what_does_not_fit_can_be_insisted_on(tmp_path: Path) -> None:

@@ -179,8 +179,8 @@ def test_the_last_kv_cache_of_the_run_that_serves_counts(world: World, deployed:
 
 
 def test_what_cuda_called_free(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(free_for_gpu="101 GB by CUDA, 118 GB available")
-    assert serving.free_for_gpu(world) == "101 GB by CUDA, 118 GB available"
+    deployed(free_for_gpu="101 GB according to CUDA, 118 GB available")
+    assert serving.free_for_gpu(world) == "101 GB according to CUDA, 118 GB available"
 
 
 def test_the_curve_of_the_memory_guard(world: World, deployed: t.Callable[..., None]) -> None:

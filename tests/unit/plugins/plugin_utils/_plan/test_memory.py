@@ -105,7 +105,7 @@ def test_the_llama_pair_does_not_fit_with_131k() -> None:
     assert result["verdict"] == "less_context"
     assert result["fitting_context"] == 122_880
     assert result["message"] == (
-        "nvidia/Llama-3.3-70B-Instruct-FP4 with Draft-Target, draft length 4, with 1 conversation of 131,072 tokens, "
+        "nvidia/Llama-3.3-70B-Instruct-FP4 with Draft-Target, draft length 4, with 1 request of 131,072 tokens, "
         "needs 119 GB of memory, 3.3 GB more than is available. It fits with -e speculative_serve_context=122880. "
         "-e speculative_serve_overcommit=true tries it anyway, and may hang the machine."
     )
@@ -230,7 +230,7 @@ def test_an_explicit_size_of_the_cache() -> None:
     # 39,903,620,262 / 75,776 = 526,599 tokens, in whole blocks.
     assert "It fits with kv_cache_config.max_tokens: 526592 in speculative_serve_options." in result["message"]
     small = planned(EAGLE, options={"kv_cache_config": {"max_tokens": 8192}})
-    assert "of 8,192 tokens, which is less than one conversation of 32,768 tokens takes" in small["warnings"][0]
+    assert "of 8,192 tokens, which is less than one request of 32,768 tokens takes" in small["warnings"][0]
 
 
 def test_the_fraction_stays_a_cap() -> None:
@@ -489,7 +489,7 @@ def test_the_table() -> None:
         "",
         "  weights of openai/gpt-oss-120b                        65.2 GB",
         "  weights of nvidia/gpt-oss-120b-Eagle3-long-context     431 MB",
-        "  KV cache for 1 conversation of 131,072 tokens          9.9 GB",
+        "  KV cache for 1 request of 131,072 tokens               9.9 GB",
         "  workspace and CUDA graphs                             10.0 GB",
         "  " + 61 * "-",
     ]
@@ -515,7 +515,7 @@ def cuda(free: int, unused: int, available: int = 124_000_000_000) -> dict[str, 
 
 def test_what_cuda_calls_free_stands_beside_what_is_available() -> None:
     result = planned(EAGLE, memory=memory(cuda=cuda(118_000_000_000, 118_500_000_000)))
-    assert result["free_for_gpu"] == "118 GB by CUDA, 124 GB available"
+    assert result["free_for_gpu"] == "118 GB according to CUDA, 124 GB available"
     row = next(line for line in result["lines"] if "according to CUDA" in line)
     assert row.split() == ["free", "according", "to", "CUDA", "118", "GB"]
     assert result["warnings"] == planned(EAGLE)["warnings"]
@@ -648,7 +648,7 @@ def test_a_hybrid_model_keeps_keys_and_values_of_its_attention_and_states_of_the
     # that drafts keep 1,024 bytes of a token. 30 layers keep 2,195,456 bytes five times for each of two.
     tokens = 2 * (263_712 + 2_144) + 2_144
     assert result["rows"][1]["bytes"] == tokens * 11 * 1024 + 2 * 30 * 2_195_456 * 5
-    assert result["rows"][1]["name"].startswith("KV cache and states for 2 conversations")
+    assert result["rows"][1]["name"].startswith("KV cache and states for 2 requests")
     assert result["rows"][2]["bytes"] == 12 * 2**30
     assert (result["verdict"], result["options"]["kv-cache-memory-bytes"]) == ("fits", result["rows"][1]["bytes"])
 

@@ -71,8 +71,8 @@ def test_what_is_not_the_recipes_is_said_with_where_it_comes_from() -> None:
 
 
 def test_what_was_free_for_the_gpu_stands_before_what_is_left() -> None:
-    text = render("spark-1", record(free_for_gpu="101 GB by CUDA, 118 GB available"), LOCAL)
-    assert "  free GPU memory    101 GB by CUDA, 118 GB available\n  available memory " in text
+    text = render("spark-1", record(free_for_gpu="101 GB according to CUDA, 118 GB available"), LOCAL)
+    assert "  free GPU memory    101 GB according to CUDA, 118 GB available\n  available memory " in text
     # A record of before knows nothing of it, and a worker's image is not asked.
     assert "free GPU memory" not in render("spark-1", record(free_for_gpu=""), LOCAL)
 
@@ -166,7 +166,7 @@ def test_what_was_not_compared_is_not_called_checked() -> None:
     assert f"  Not checked:\n    - {NOT_COMPARED[:40]}" in text
 
 
-ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer together"
+ROOM = "one request at a time, 131,072 tokens each, prompt and answer together"
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer toget
         (
             1,
             {"enable_chunked_prefill": True},
-            "one conversation at a time, 131,072 tokens each, prompt and answer together",
+            "one request at a time, 131,072 tokens each, prompt and answer together",
         ),
-        (4, {"max_num_tokens": 131_072}, "4 conversations at a time, 131,072 tokens each, prompt and answer together"),
+        (4, {"max_num_tokens": 131_072}, "4 requests at a time, 131,072 tokens each, prompt and answer together"),
         (
             1,
             {"enable_chunked_prefill": False, "max_num_tokens": 1024},
