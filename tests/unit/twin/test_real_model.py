@@ -39,12 +39,13 @@ def test_the_hub_has_the_files_themselves(checkpoint: pathlib.Path, tmp_path: pa
     offered = hub.Content(place).repository(real_model.IDENTIFIER)
     assert offered
     assert sorted(offered.files) == ["README.md", "config.json", "model.safetensors"]
-    assert (offered.license, offered.commit("main")) == ("apache-2.0", real_model.commit(checkpoint))
+    page = offered.files["README.md"].path.read_text()
+    assert (offered.license, offered.commit("main")) == ("apache-2.0", real_model.commit(checkpoint, page))
     weights = offered.files["model.safetensors"]
     assert weights.lfs
     assert not offered.files["config.json"].lfs
     assert weights.path.samefile(checkpoint / "model.safetensors")
-    assert "license: apache-2.0" in offered.files["README.md"].path.read_text()
+    assert "license: apache-2.0" in page
 
 
 def test_an_offered_model_is_left_alone_until_another_checkpoint(

@@ -24,7 +24,7 @@ from tests.unit import benchmark_results as measured
 CHATTY = {**dict.fromkeys(measured.CATEGORIES, 0.5), "chat": 0.8, "code": 0.2}
 CODING = {**dict.fromkeys(measured.CATEGORIES, 0.5), "chat": 0.2, "code": 0.8}
 NGRAM = {"engine": "vllm", "method": "ngram", "title": "n-gram", "models": {"openai/gpt-oss-120b": "3" * 40}}
-MTP = {"engine": "vllm", "method": "mtp"}
+MTP: t.Any = {"engine": "vllm", "method": "mtp"}
 EAGLE = "TensorRT-LLM with EAGLE-3, draft length 3"
 
 
