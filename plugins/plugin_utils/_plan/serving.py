@@ -23,7 +23,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     of_recipe,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    containers,
+    guard,
+    memory,
+    sizes,
+    values,
+)
 
 Mapping = t.Mapping[str, t.Any]
 # The label with the hash of a container's engine options.
@@ -57,7 +63,7 @@ def engine_request(args: Mapping, served: Mapping, options: Mapping, sparks: int
     """Return the request for the engine options of a deployment."""
     environment = args["given"].get("environment")
     own = {"options": options, "sparks": sparks, "environment": environment if isinstance(environment, dict) else {}}
-    return of_recipe(without_tags({**served, **own}))
+    return of_recipe(without_tags({**served, **own, "repositories": args["repositories"]}))
 
 
 def check_models(engine: Engine, request: Request, args: Mapping) -> None:
@@ -120,6 +126,15 @@ def in_container(engine: Engine, config: Mapping, options: Mapping, draft: str, 
     return {**result, "text": engine.render(result["options"])}
 
 
+def judged_models(engine: Engine, request: Request, served: Mapping, models: Mapping) -> dict[str, t.Any]:
+    """Return what the image needs to judge the options with the models; empty if it does not, or they are unknown."""
+    if not engine.judges_models or not all(name in models for name in (served["target"], served["draft"]) if name):
+        return {}
+    paths = containers.model_paths(models, served)
+    environment = {name: str(value) for name, value in request.environment.items()}
+    return {**paths, "sparks": request.world_size, "environment": environment}
+
+
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
@@ -155,6 +170,25 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     }
     if "errors" in config:
         return {**plan, **config, "warnings": plan["warnings"]}
-    checked = hashlib.sha256(f"{served['image']}{config['text']}".encode()).hexdigest()
+    judged = judged_models(engine, request, served, from_head(asked["models"]))
+    with_models = json.dumps(judged, sort_keys=True) if judged else ""
+    checked = hashlib.sha256(f"{served['image']}{config['text']}{with_models}".encode()).hexdigest()
     labels = asked["slot"].get("labels") or {}
-    return {**plan, "config": config, "checked": checked, "options_served": labels.get(OPTIONS) == checked}
+    return {
+        **plan,
+        "config": config,
+        "judged": judged,
+        "checked": checked,
+        "options_served": labels.get(OPTIONS) == checked,
+    }
+
+
+def check_request(plan: Mapping, models: Mapping, cache: str) -> dict[str, t.Any]:
+    """Return the files and the mounts with which the image judges the options; paths are those of the server."""
+    config, judged, mounts = plan["config"], plan["judged"], []
+    if judged:
+        served = plan["served"]
+        config = in_container(engine_of(plan), config, plan["engine_options"], served["draft"], judged["draft"])
+        mounts = containers.model_mounts(cache, models, served)
+    texts = {"options.yml": config["text"], "models.json": json.dumps(judged)}
+    return {"files": [{"name": name, "content": text} for name, text in texts.items()], "mounts": mounts}
