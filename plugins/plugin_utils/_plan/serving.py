@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import typing as t
+from pathlib import Path
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
@@ -183,12 +184,17 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     }
 
 
-def check_request(plan: Mapping, models: Mapping, cache: str) -> dict[str, t.Any]:
+def check_request(plan: Mapping, models: Mapping, cache: str, programs: Path) -> dict[str, t.Any]:
     """Return the files and the mounts with which the image judges the options; paths are those of the server."""
     config, judged, mounts = plan["config"], plan["judged"], []
     if judged:
         served = plan["served"]
         config = in_container(engine_of(plan), config, plan["engine_options"], served["draft"], judged["draft"])
         mounts = containers.model_mounts(cache, models, served)
-    texts = {"options.yml": config["text"], "models.json": json.dumps(judged)}
+    halves = {"check_options.py": "check_options.py", "judge.py": f"{plan['engine']}.py"}
+    texts = {
+        "options.yml": config["text"],
+        "models.json": json.dumps(judged),
+        **{name: (programs / half).read_text(encoding="utf-8") for name, half in halves.items()},
+    }
     return {"files": [{"name": name, "content": text} for name, text in texts.items()], "mounts": mounts}

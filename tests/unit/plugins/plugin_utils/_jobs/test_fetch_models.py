@@ -162,7 +162,7 @@ def test_a_part_of_a_model_is_checked_but_not_noted(tmp_path: Path, model: Model
     assert not (tmp_path / "models").exists()
     assert not (tmp_path / "hub" / "models--lab--small" / "refs").exists()
     blob.write_bytes(b"[]")
-    assert fetch.check() == ["config.json of lab/small"]
+    assert fetch.compare(fetch.noted()) == ["config.json of lab/small"]
 
 
 def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:

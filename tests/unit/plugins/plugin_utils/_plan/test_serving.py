@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
@@ -287,6 +288,7 @@ VLLM = {
     "draft": "/models/draft",
     "options": {},
 }
+PROGRAMS = Path(__file__).parents[5] / "roles/speculative_serve/files/option_check"
 MODELS = {"a/target": {"commit": "1" * 40}, "/models/draft": {"commit": None, "fingerprint": "f"}}
 
 
@@ -299,10 +301,11 @@ def test_an_engine_that_judges_models_gets_them_as_the_server_does() -> None:
     plan = for_vllm(MODELS, environment={"A": 1})
     target, draft = f"/cache/huggingface/hub/models--a--target/snapshots/{'1' * 40}", "/models/draft/draft"
     assert plan["judged"] == {"target": target, "draft": draft, "sparks": 1, "environment": {"A": "1"}}
-    request = check_request(plan, MODELS, "/home/me/hub")
+    request = check_request(plan, MODELS, "/home/me/hub", PROGRAMS)
     texts = {file["name"]: file["content"] for file in request["files"]}
     assert f"model: {draft}\n" in texts["options.yml"]
     assert json.loads(texts["models.json"]) == plan["judged"]
+    assert texts["judge.py"] == (PROGRAMS / "vllm.py").read_text(encoding="utf-8")
     places = {mount["source"]: mount["target"] for mount in request["mounts"] if mount["read_only"]}
     assert places == {"/home/me/hub": "/cache/huggingface/hub", "/models/draft": draft}
 
@@ -318,7 +321,7 @@ def test_what_was_checked_with_models_is_for_their_commits() -> None:
 def test_an_engine_that_judges_no_models_gets_none() -> None:
     models = {"a/target": {"commit": "1" * 40}, "a/draft": {"commit": "2" * 40}}
     plan = made(models={"spark-1": models})
-    request = check_request(plan, models, "/home/me/hub")
+    request = check_request(plan, models, "/home/me/hub", PROGRAMS)
     assert (plan["judged"], request["mounts"]) == ({}, [])
     assert request["files"][0] == {"name": "options.yml", "content": plan["config"]["text"]}
     assert plan["checked"] == made()["checked"]
