@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
                 "directory": {"type": "path", "default": "recipes"},
                 "replace": {"type": "bool", "default": False},
                 "without_mods": {"type": "bool", "default": False},
-                "allow_code_of": {"type": "str", "default": ""},
+                "allow_code_of": {"type": "list", "elements": "str", "default": []},
                 "context": {"type": "int"},
                 "sparks": {"type": "int"},
             },

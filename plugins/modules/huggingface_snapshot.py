@@ -550,6 +550,14 @@ downloads:
   returned: success
   type: list
   elements: dict
+configuration:
+  description:
+    - Models of which files without weights are missing, such as C(config.json) and the tokenizer. Each is a request for
+      just these files, with the keys of RV(unverified).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 complete:
   description:
     - Whether all models are complete.
@@ -663,6 +671,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     OtherHost,
     Survey,
     TokenNeededError,
+    configuration_of,
     free_space,
     survey,
 )
@@ -779,6 +788,7 @@ class SnapshotSurvey:
                 for view in result.views
                 if not view["verified"]
             ],
+            "configuration": [part for view in result.views if (part := configuration_of(view))],
             "complete": all(view["complete"] for view in result.views),
             "verified": all(view["verified"] for view in result.views),
             "bytes_missing": sum(view["bytes_missing"] or 0 for view in result.views),

@@ -55,10 +55,13 @@ options:
     default: false
   allow_code_of:
     description:
-      - Repository of the image, such as V(eugr/spark-vllm), if neither the vLLM project nor NVIDIA publishes it.
-      - The image's code runs on the Spark, so an image of another publisher is refused without this permission.
-    type: str
-    default: ""
+      - Repositories whose code may run on the Spark, such as V(eugr/spark-vllm).
+      - An image that neither the vLLM project nor NVIDIA publishes is refused without this permission.
+      - Without the id of its target model, the option C(trust-remote-code) is left out. With it, the recipe must name a
+        commit of the model.
+    type: list
+    elements: str
+    default: []
   context:
     description:
       - Tokens of one request with its answer. Required if the recipe leaves this to vLLM.

@@ -37,6 +37,40 @@ for action in parser._actions:
             kinds[name[2:]] = "switch" if switch else number or "other"
 print("\\n" + json.dumps([vllm.__version__, kinds]))
 """
+# A model's own configuration: it needs this code, and knows that it runs in a container without network.
+OWN_CODE = """
+import os
+from transformers import LlamaConfig
+
+if sorted(os.listdir("/sys/class/net")) != ["lo"]:
+    raise RuntimeError("there is a network")
+
+
+class OwnConfig(LlamaConfig):
+    model_type = "own"
+"""
+
+
+@pytest.fixture(name="models")
+def fixture_models(tag: str, tmp_path: Path) -> Path:
+    """Return a directory with the models of the judge, all without weights."""
+    whole, directory = build.checkpoint(tag), tmp_path / "models"
+    changes: dict[str, dict[str, t.Any]] = {
+        "target": {},
+        "other-vocabulary": {"vocab_size": 32_000},
+        "odd": {"num_attention_heads": 9, "num_key_value_heads": 3},
+        "quantized": {"quantization_config": {"quant_method": "unheard"}},
+        "unknown": {"architectures": ["UnheardForCausalLM"]},
+        "own-code": {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}},
+    }
+    for name, changed in changes.items():
+        shutil.copytree(whole, directory / name, ignore=shutil.ignore_patterns("*.safetensors"))
+        config = directory / name / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), **changed}), encoding="utf-8")
+    (directory / "own-code/own.py").write_text(OWN_CODE, encoding="utf-8")
+    (directory / "empty").mkdir()
+    subprocess.run(["chmod", "-R", "a+rX", str(directory)], check=True)
+    return directory
 
 
 @pytest.fixture(name="tag", scope="module")
@@ -50,15 +84,18 @@ def run(tag: str, *arguments: str, options: t.Sequence[str] = ()) -> t.Any:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
 
 
-def judged(tag: str, place: Path, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return what the option check says of options, laid out as the role does."""
+def judged(
+    tag: str, place: Path, options: t.Mapping[str, t.Any], *words: str, models: t.Mapping[str, t.Any] | None = None
+) -> dict[str, t.Any]:
+    """Return what the option check says of options, laid out as the role does; further words are for Docker."""
     (place / "options.yml").write_text(yaml.safe_dump(dict(options)), encoding="utf-8")
+    (place / "models.json").write_text(json.dumps(dict(models or {})), encoding="utf-8")
     shutil.copy(PROGRAMS / "check_options.py", place)
     shutil.copy(PROGRAMS / "vllm.py", place / "judge.py")
     for file in place.iterdir():
         file.chmod(0o644)
     place.chmod(0o755)
-    return dict(run(tag, "/check/check_options.py", options=["--volume", f"{place}:/check:ro"]))
+    return dict(run(tag, "/check/check_options.py", options=["--volume", f"{place}:/check:ro", *words]))
 
 
 def test_the_options_of_the_data_are_those_of_the_parser(tag: str) -> None:
@@ -81,6 +118,51 @@ def test_the_image_judges(tag: str, tmp_path: Path, options: dict[str, t.Any], c
     assert answer["available"]
     assert answer["accepted"] is (complaint is None)
     assert (complaint or "") in (answer["error"] or "")
+
+
+def with_models(target: str, draft: str = "", sparks: int = 1, **environment: str) -> dict[str, t.Any]:
+    paths = {"target": f"/models/{target}", "draft": draft and f"/models/{draft}"}
+    return {**paths, "sparks": sparks, "environment": environment}
+
+
+def drafting(model: str) -> dict[str, t.Any]:
+    return {
+        "speculative-config": {"method": "draft_model", "num_speculative_tokens": 3, "model": f"/models/{model}"},
+        "max-model-len": 2048,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "complaint"),
+    [
+        ({"max-model-len": 2048}, with_models("target"), None),
+        (drafting("target"), with_models("target", "target"), None),
+        ({"max-model-len": 16384}, with_models("target"), "is greater than the derived max_model_len"),
+        ({"max-model-len": 2048}, with_models("odd"), None),
+        ({"max-model-len": 2048}, with_models("odd", sparks=2), "attention heads (9) must be divisible by tensor"),
+        (drafting("other-vocabulary"), with_models("target", "other-vocabulary"), "the same vocabulary size"),
+        ({"quantization": "nvfp4"}, with_models("target"), "Unknown quantization method: nvfp4"),
+        ({"quantization": "fp8"}, with_models("quantized"), "quantization"),
+        ({}, with_models("unknown"), "are not supported for now"),
+        ({"trust-remote-code": True, "max-model-len": 2048}, with_models("own-code"), None),
+    ],
+)
+def test_the_image_judges_with_the_configuration_of_the_models(
+    tag: str, tmp_path: Path, models: Path, options: dict[str, t.Any], asked: dict[str, t.Any], complaint: str | None
+) -> None:
+    (tmp_path / "check").mkdir()
+    answer = judged(tag, tmp_path / "check", options, "--volume", f"{models}:/models:ro", models=asked)
+    assert (answer["available"], answer["with_models"]) == (True, True), answer
+    assert answer["accepted"] is (complaint is None), answer
+    assert (complaint or "") in (answer["error"] or "")
+
+
+def test_models_without_files_leave_the_answer_on_the_options(tag: str, tmp_path: Path, models: Path) -> None:
+    (tmp_path / "check").mkdir()
+    words = ("--volume", f"{models}:/models:ro")
+    answer = judged(tag, tmp_path / "check", {}, *words, models=with_models("empty"))
+    assert (answer["accepted"], answer["with_models"]) == (True, False), answer
+    assert answer["without_models"]
 
 
 @pytest.mark.parametrize("method", VLLM.methods)

@@ -19,11 +19,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     CachedRepository,
     ModelSpec,
     folder_name,
+    is_wanted,
     lock_if_free,
     own_size,
     read_receipt,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import is_wanted
 
 PREFIX = "models--"
 

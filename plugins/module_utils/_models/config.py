@@ -31,6 +31,13 @@ ATTENTION_KINDS = ("attention", "full_attention", "sliding_attention", "*")
 PREDICTION_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 # Weight files. A model with the first kind is not loaded from the others.
 WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt")
+# Patterns of the files with weights, also of other programs: all others tell how a model is configured.
+WEIGHTS = tuple(
+    f"*{ending}" for ending in (*WEIGHT_ENDINGS, ".gguf", ".h5", ".msgpack", ".onnx", ".onnx_data", ".ckpt")
+)
+
+# Methods whose draft model reads the hidden states of its target: vllm/model_executor/models/qwen3_dflash.py.
+READERS = ("eagle3", "dflash", "dspark")
 
 PAIR_ARGUMENT: dict[str, t.Any] = {
     "type": "dict",
@@ -254,7 +261,7 @@ def pair_problems(
     Sums of tokenizer.json can only excuse a difference, never make one: tools write the same tokenizer in several ways.
     """
     target, draft = text_config(target_config), text_config(draft_config)
-    if method == "eagle3":
+    if method in READERS:
         return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft), *_width(target, draft)]
     if method in ("draft_target", "pard"):
         # Of one family, models of different size may pad the vocabulary differently.

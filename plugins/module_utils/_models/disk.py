@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import fnmatch
 import json
 import os
 import re
@@ -58,6 +59,16 @@ class Part:
     size: int
     # huggingface_hub continues <blob>.incomplete; later versions write <blob>.<random>.incomplete and start from zero.
     resumable: bool
+
+
+def matches_any(path: str, patterns: t.Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(path, pattern + "*" if pattern.endswith("/") else pattern) for pattern in patterns)
+
+
+def is_wanted(path: str, wanted: ModelSpec) -> bool:
+    """Choose files as huggingface_hub's allow_patterns and ignore_patterns do; no include pattern means every file."""
+    included = not wanted.include or matches_any(path, wanted.include)
+    return included and not matches_any(path, wanted.exclude)
 
 
 def folder_name(repository: str) -> str:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import http.client
 import json
 import os
@@ -28,6 +27,7 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
     MOST_BYTES,
     TOKENIZER,
+    WEIGHTS,
     ModelFiles,
     weight_bytes,
 )
@@ -40,6 +40,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     RemoteFile,
     folder_name,
     is_unchanged,
+    is_wanted,
+    matches_any,
     read_receipt,
     receipt_commit,
     receipt_covers,
@@ -104,16 +106,6 @@ def within(seconds: float, ask: t.Callable[[], T]) -> T:
     if error is not None:
         raise error
     return t.cast("T", result)
-
-
-def matches_any(path: str, patterns: t.Iterable[str]) -> bool:
-    return any(fnmatch.fnmatch(path, pattern + "*" if pattern.endswith("/") else pattern) for pattern in patterns)
-
-
-def is_wanted(path: str, wanted: ModelSpec) -> bool:
-    """Choose files as huggingface_hub's allow_patterns and ignore_patterns do; no include pattern means every file."""
-    included = not wanted.include or matches_any(path, wanted.include)
-    return included and not matches_any(path, wanted.exclude)
 
 
 def choose_files(wanted: ModelSpec, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
@@ -497,6 +489,14 @@ def _frame(wanted: ModelSpec, cached: CachedRepository, commit: str | None) -> V
         "incomplete_downloads": [],
         "source": "none",
     }
+
+
+def configuration_of(view: View) -> View | None:
+    """Return what of a repository tells its configuration, as a request; None if all of that is there."""
+    if all(matches_any(file["path"], WEIGHTS) for file in view["missing"]):
+        return None
+    request = {key: view[key] for key in ("id", "revision", "commit", "include")}
+    return {**request, "exclude": [*view["exclude"], *WEIGHTS]}
 
 
 def _described(part: Part) -> dict[str, t.Any]:

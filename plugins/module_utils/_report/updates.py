@@ -28,12 +28,16 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     range_of,
     version_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT, ModelSpec, RemoteFile
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+    COMMIT,
+    ModelSpec,
+    RemoteFile,
+    is_wanted,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     Hub,
     HubError,
     TokenNeededError,
-    is_wanted,
 )
 
 BRANCH = "main"

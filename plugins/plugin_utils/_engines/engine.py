@@ -40,6 +40,8 @@ class Request:
     target_model: str | None = None
     kv_cache_bytes: int | None = None
     environment: Mapping = dataclasses.field(default_factory=dict)
+    # The models from the Hub: the requested revision of each, by its id.
+    revisions: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +170,8 @@ class Engine:
     names: OptionNames
     # What it does beyond the length that a head was made for.
     beyond_head: str
+    # Whether its image judges options with the configuration of the models, before the weights are downloaded.
+    judges_models: bool
     # Options of a release, with errors and warnings, and their text.
     build: t.Callable[[Request], Built]
     render: t.Callable[[Mapping], str]
@@ -235,4 +239,5 @@ def of_recipe(recipe: Mapping) -> Request:
         target_model=recipe["target"],
         world_size=recipe["sparks"],
         environment=recipe.get("environment") or {},
+        revisions={model["id"]: model["revision"] for model in recipe["repositories"]},
     )

@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     RegistryError,
     parse_reference,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
@@ -51,7 +52,8 @@ class Choices:
     context: int | None = None
     sparks: int | None = None
     without_mods: bool = False
-    allow_code_of: str = ""
+    # Repositories of images and models.
+    allow_code_of: t.Sequence[str] = ()
 
 
 @dataclasses.dataclass
@@ -136,7 +138,7 @@ def image_of(source: Source, choices: Choices, imported: Imported) -> str:
     host = DOCKER_HUB if reference.host.endswith(f".{DOCKER_HUB}") else reference.host
     repository = f"{host}/{reference.repository}"
     allowed = [repository, repository.removeprefix(f"{DOCKER_HUB}/")]
-    if not repository.startswith(tuple(FORMATS.trusted)) and choices.allow_code_of not in allowed:
+    if not repository.startswith(tuple(FORMATS.trusted)) and not {*choices.allow_code_of} & {*allowed}:
         raise RecipeImportError(
             f"Its image is {image}, which is published neither for {ENGINE.words} nor by NVIDIA. Its code would run on "
             "the Spark. "
@@ -250,6 +252,22 @@ def speculation_of(target: str, options: Options, imported: Imported) -> dict[st
     return {"method": section.method, **length, **draft}
 
 
+def check_code(target: t.Mapping[str, str], options: Options, choices: Choices, imported: Imported) -> None:
+    """Keep the option that runs Python of the model's authors only with permission, and for a commit."""
+    name, model = "trust-remote-code", target["id"]
+    if name not in options or model in choices.allow_code_of:
+        if options.get(name) is True and not COMMIT.fullmatch(target.get("revision", "")):
+            raise RecipeImportError(
+                f"--{name} runs Python of {model}, but the recipe names no commit of it. Write one of 40 digits under "
+                f"'model_revision', from https://huggingface.co/{model}/commits/main."
+            )
+        return
+    if options.pop(name) is True:
+        imported.drop(
+            f"--{name}", f"runs Python of {model}; if the model needs it and you trust it: -e allow_code_of={model}"
+        )
+
+
 def environment_of(source: Source, imported: Imported) -> dict[str, t.Any]:
     """Return the environment without the variables that nothing reads, or that the collection sets."""
     kept = {}
@@ -300,6 +318,7 @@ def convert(source: Source, choices: Choices) -> Imported:
         "target_model": target,
     }
     drop_options(options, imported)
+    check_code(target, options, choices, imported)
     # The draft model beside the target model, as in a shipped recipe.
     if draft := imported.recipe.pop("draft_model", None):
         imported.recipe["draft_model"] = draft

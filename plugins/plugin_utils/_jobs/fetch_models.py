@@ -9,7 +9,8 @@
 Runs inside the fetch container with the image's huggingface_hub, as the login user. Its inputs: endpoint, cache and
 receipts (directories in the container), host_cache (the cache's name for messages) and repositories (id, revision,
 commit, include, exclude, and verify to ignore its receipt); the token, or nothing; and the files of each model as the
-Hub lists them: path, size and blob.
+Hub lists them: path, size and blob. Those that a repository's patterns leave out are not downloaded, and such a part
+of a model gets no receipt.
 It prints one JSON object a line: progress, and at the end a result or an error.
 """
 
@@ -36,6 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     ModelSpec,
     RemoteFile,
     drop_page_cache,
+    is_wanted,
     lock_if_free,
     read_receipt,
     size_of,
@@ -86,7 +88,9 @@ class Repository:
         self.wanted = ModelSpec.of(spec)
         self.id, self.commit = self.wanted.id, str(spec["commit"])
         self.verify = bool(spec.get("verify"))
-        self.files = [RemoteFile(**file) for file in files]
+        # All of the model, of which perhaps a part is wanted.
+        self.listed = [RemoteFile(**file) for file in files]
+        self.files = [file for file in self.listed if is_wanted(file.path, self.wanted)]
         self.cached = CachedRepository(cache, self.id)
         self.blobs = self.cached.blobs
 
@@ -95,6 +99,10 @@ class Repository:
 
     def missing(self) -> list[RemoteFile]:
         return self.cached.missing(self.commit, self.files)
+
+    @property
+    def is_part(self) -> bool:
+        return len(self.files) < len(self.listed)
 
     def part(self, file: RemoteFile) -> Path:
         """Return the path of a file's part, which huggingface_hub continues."""
@@ -167,7 +175,7 @@ def reason_of(error: BaseException) -> str:
 def remove_orphans(repository: Repository) -> int:
     """Delete incomplete downloads that no missing file continues, except those that are being written."""
     freed = 0
-    for part in repository.cached.orphans(repository.missing()):
+    for part in repository.cached.orphans(repository.cached.missing(repository.commit, repository.listed)):
         with lock_if_free(repository.cached.lock(part.blob)) as free:
             if free:
                 freed += part.size
@@ -427,7 +435,8 @@ class Fetch:
                     "was deleted: see whether memory and disk of this Spark are sound, and what answers for the Hub, "
                     "and run again"
                 )
-        for item in self.repositories:
+        # A part is no model: a receipt of it would speak of files that are not there.
+        for item in (item for item in self.repositories if not item.is_part):
             write_ref(item)
             write_receipt(self.receipts, item.wanted, item.commit, [item.wanted.revision], known[item.id])
         return wrong

@@ -140,13 +140,26 @@ def ends_of(rails: t.Sequence[Rail]) -> Ends:
     )
 
 
-def model_path(node: Node, use: str, model: str) -> str:
+def model_path(models: t.Mapping[str, t.Any], use: str, model: str) -> str:
     """Return the path of a model in the container: the same on every Spark, and not below /root."""
     if not model:
         return ""
     if model.startswith("/"):
         return f"/models/{use}/{model.rpartition('/')[2]}"
-    return f"{HUB}/models--{model.replace('/', '--')}/snapshots/{node.models[model]['commit']}"
+    return f"{HUB}/models--{model.replace('/', '--')}/snapshots/{models[model]['commit']}"
+
+
+def model_paths(models: t.Mapping[str, t.Any], served: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return the paths of target and draft model in the container; empty for none."""
+    return {use: model_path(models, use, served[use]) for use in ("target", "draft")}
+
+
+def model_mounts(cache: str, models: t.Mapping[str, t.Any], served: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return the mounts of the cache and of the models in directories."""
+    directories = {
+        path: served[use] for use, path in model_paths(models, served).items() if served[use].startswith("/")
+    }
+    return [_mount(cache, HUB), *(_mount(source, target) for target, source in directories.items())]
 
 
 def peer_addresses(nodes: t.Sequence[Node], rank: int) -> str:
@@ -177,11 +190,12 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """Return the environment of the programs in the container."""
     node = nodes[rank]
+    paths = model_paths(node.models, vars(node))
     return {
         "DGX_SPARK_ENGINE": node.engine,
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
-        "DGX_SPARK_TARGET": model_path(node, "target", node.target),
-        "DGX_SPARK_DRAFT": model_path(node, "draft", node.draft),
+        "DGX_SPARK_TARGET": paths["target"],
+        "DGX_SPARK_DRAFT": paths["draft"],
         "DGX_SPARK_STALL_S": str(node.stall_timeout_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
         "DGX_SPARK_GUARD": node.memory_guard,
@@ -193,9 +207,9 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 def mounts(node: Node) -> list[dict[str, t.Any]]:
     """Return the mounts of the container. Models in directories have mounts of their own."""
-    models = {model_path(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
+    cache, *directories = model_mounts(node.cache, node.models, vars(node))
     return [
-        _mount(node.cache, HUB),
+        cache,
         _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", DEPLOYMENT),
         *(
             _mount(f"{node.directory}/{name}", f"{DEPLOYMENT}/{name}", read_only=name != WRITTEN)
@@ -203,7 +217,7 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
         _mount(f"{node.volume}-{IMAGE}", "/cache/kernels", kind="volume", read_only=False),
-        *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
+        *directories,
         *([_mount(node.cluster_directory, "/cluster")] if node.rails and ENGINES[node.engine].ranks_by_ssh else []),
     ]
 
@@ -316,8 +330,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
         # Not the cluster image, whose name has no registry.
         "image": node.reference,
         "environment": {name: str(value) for name, value in node.environment.items()},
-        "target": model_path(node, "target", node.target),
-        "draft": model_path(node, "draft", node.draft),
+        **model_paths(node.models, vars(node)),
         "served": f"/tmp/models/{node.target.rpartition('/')[2]}",
         "listen": "0.0.0.0" if node.bridged else node.host,
         "api_port": str(node.port),

@@ -218,8 +218,9 @@ def checks(seen: Observation) -> list[str]:
     """Return the checks beyond the answer."""
     called = seen.answered.get("tool_call")
     cache = (seen.answered.get("server") or {}).get("kv_cache") or {}
+    scope = " with the configuration of the models" if seen.option_check.get("with_models") else ""
     return [
-        *(["the image itself accepts the engine options"] if seen.option_check.get("available") else []),
+        *([f"the image itself accepts the engine options{scope}"] if seen.option_check.get("available") else []),
         *([f"the model called the tool {called['name']}"] if called else []),
         *([NOT_COMPARED] if cache.get("planned") and cache.get("tokens") is None else []),
     ]

@@ -60,7 +60,7 @@ def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]
     }
     node = containers.Node(**whole)
     # Those that are not known are named, before anything is written.
-    _target, draft = (containers.model_path(node, use, values[use]) for use in ("target", "draft"))
+    draft = containers.model_paths(node.models, values)["draft"]
     config = serving.in_container(engine, plan["config"], plan["engine_options"], values["draft"], draft)
     config["warnings"] = [*serving.notes(recipe, values), *config["warnings"]]
     return {

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import typing as t
+from pathlib import Path
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
@@ -24,7 +25,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, draft_model
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    containers,
+    guard,
+    memory,
+    sizes,
+    values,
+)
 
 Mapping = t.Mapping[str, t.Any]
 # The label with the hash of a container's engine options.
@@ -58,7 +65,7 @@ def engine_request(args: Mapping, served: Mapping, options: Mapping, sparks: int
     """Return the request for the engine options of a deployment."""
     environment = args["given"].get("environment")
     own = {"options": options, "sparks": sparks, "environment": environment if isinstance(environment, dict) else {}}
-    return of_recipe(without_tags({**served, **own}))
+    return of_recipe(without_tags({**served, **own, "repositories": args["repositories"]}))
 
 
 def without_layers(engine: Engine, request: Request, target: Mapping) -> list[str]:
@@ -135,6 +142,15 @@ def in_container(engine: Engine, config: Mapping, options: Mapping, draft: str, 
     return {**result, "text": engine.render(result["options"])}
 
 
+def judged_models(engine: Engine, request: Request, served: Mapping, models: Mapping) -> dict[str, t.Any]:
+    """Return what the image needs to judge the options with the models; empty if it does not, or they are unknown."""
+    if not engine.judges_models or not all(name in models for name in (served["target"], served["draft"]) if name):
+        return {}
+    paths = containers.model_paths(models, served)
+    environment = {name: str(value) for name, value in request.environment.items()}
+    return {**paths, "sparks": request.world_size, "environment": environment}
+
+
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
@@ -170,6 +186,30 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     }
     if "errors" in config:
         return {**plan, **config, "warnings": plan["warnings"]}
-    checked = hashlib.sha256(f"{served['image']}{config['text']}".encode()).hexdigest()
+    judged = judged_models(engine, request, served, from_head(asked["models"]))
+    with_models = json.dumps(judged, sort_keys=True) if judged else ""
+    checked = hashlib.sha256(f"{served['image']}{config['text']}{with_models}".encode()).hexdigest()
     labels = asked["slot"].get("labels") or {}
-    return {**plan, "config": config, "checked": checked, "options_served": labels.get(OPTIONS) == checked}
+    return {
+        **plan,
+        "config": config,
+        "judged": judged,
+        "checked": checked,
+        "options_served": labels.get(OPTIONS) == checked,
+    }
+
+
+def check_request(plan: Mapping, models: Mapping, cache: str, programs: Path) -> dict[str, t.Any]:
+    """Return the files and the mounts with which the image judges the options; paths are those of the server."""
+    config, judged, mounts = plan["config"], plan["judged"], []
+    if judged:
+        served = plan["served"]
+        config = in_container(engine_of(plan), config, plan["engine_options"], served["draft"], judged["draft"])
+        mounts = containers.model_mounts(cache, models, served)
+    halves = {"check_options.py": "check_options.py", "judge.py": f"{plan['engine']}.py"}
+    texts = {
+        "options.yml": config["text"],
+        "models.json": json.dumps(judged),
+        **{name: (programs / half).read_text(encoding="utf-8") for name, half in halves.items()},
+    }
+    return {"files": [{"name": name, "content": text} for name, text in texts.items()], "mounts": mounts}

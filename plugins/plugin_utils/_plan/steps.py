@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import copy_targets, directory_mismatch
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
@@ -27,7 +28,8 @@ def completed_steps(
     """Return the steps whose result is already there. A step without facts is not among them.
 
     All arguments are by host, the head first. On the head, `image`: it is present, and a running container has the
-    GPU. `options`: the image has served these options. `models`: they are verified, and no vocabulary is missing.
+    GPU. `configuration`: an engine that judges models has their files but for the weights.
+    `options`: the image has served these options. `models`: they are verified, and no vocabulary is missing.
     `cluster_image`: it exists. `image_copies` and `model_copies`: the workers have the head's. On all Sparks, `link`
     and `ssh_keys`: the Sparks are joined as planned, and their SSH keys are exchanged.
     """
@@ -37,6 +39,7 @@ def completed_steps(
     made = cluster.get("image_made") is True
     done = {
         "image": image,
+        "configuration": bool(plan) and (not engine_of(plan).judges_models or models.get("configuration") == []),
         # The plan needs the free GPU memory that the image step reports.
         "options": image and plan.get("options_served") is True,
         "models": fetched,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
@@ -52,6 +53,7 @@ def user_inputs(run: Run) -> Result:
     }
     return {
         "recipe": run.recipe,
+        "repositories": run.inputs("huggingface_cache").get("repositories", run.recipe["repositories"]),
         "given": given,
         "options": check_type_dict(serve["options"]),
         "use_benchmark": check_type_bool(serve["use_benchmark"]),
@@ -123,4 +125,10 @@ def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
     return checked_plan(run, result, inputs["overcommit"])
 
 
-FORMS: Forms = {"decide": Form(decide), "memory": Form(memory)}
+def check(run: Run, plan: Mapping, models: Mapping, programs: str) -> Result:
+    """Return the files and the mounts with which the image judges the options of a plan."""
+    cache = run.inputs("speculative_serve")["cache_directory"]
+    return serving.check_request(plan, serving.from_head(models), cache, Path(programs))
+
+
+FORMS: Forms = {"decide": Form(decide), "memory": Form(memory), "check": Form(check, host_vars.MODELS_SOURCE)}

@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "roles" / "speculative_serve" / "files" / "option_check"
 STANDIN = ROOT / "tests" / "twin" / "trtllm"
 EAGLE3 = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/cache/huggingface/hub/draft"}
+ANSWER = {"available": True, "accepted": True, "error": None, "with_models": False, "without_models": None}
 
 # Sections are turned into objects by a table, and a wrong attribute is a plain ValueError.
 FAMILY_1_2 = """
@@ -60,7 +61,9 @@ def run(
     text: str | None = None,
     release: str = "1.3.0rc12",
     engine: str = "tensorrt_llm",
+    models: t.Any = None,
 ) -> tuple[dict[str, t.Any], str]:
+    (directory / "models.json").write_text(json.dumps(models or {}), encoding="utf-8")
     file = directory / "options.yml"
     file.write_text(yaml.safe_dump(options) if text is None else text, encoding="utf-8")
     program = lay_out(directory, engine)
@@ -105,7 +108,7 @@ def fixture_standin(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("options", [{}, {"speculative_config": EAGLE3, "kv_cache_config": {"dtype": "fp8"}}])
 def test_the_stand_in_accepts(tmp_path: Path, standin: Path, options: dict[str, t.Any]) -> None:
     answer, _output = run(tmp_path, options, standin)
-    assert answer == {"available": True, "accepted": True, "version": "1.3.0rc12", "error": None}
+    assert answer == {**ANSWER, "version": "1.3.0rc12"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_the_stand_in_refuses(tmp_path: Path, standin: Path, options: dict[str, 
 def test_the_stand_in_of_the_older_family(tmp_path: Path, standin: Path) -> None:
     section = {"decoding_type": "Eagle", "max_draft_len": 5, "speculative_model_dir": "/draft"}
     answer, _output = run(tmp_path, {"speculative_config": section}, standin, release="1.2.0rc6")
-    assert answer == {"available": True, "accepted": True, "version": "1.2.0rc6", "error": None}
+    assert answer == {**ANSWER, "version": "1.2.0rc6"}
     answer, _output = run(tmp_path, {"speculative_config": EAGLE3}, standin, release="1.2.0rc6")
     assert (answer["available"], answer["accepted"]) == (True, False)
     assert "Invalid decoding type: Eagle3" in answer["error"]
@@ -280,7 +283,7 @@ VLLM = {
                 at = args.index("--config")
                 options = yaml.safe_load(open(args[at + 1])) or {}
                 words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-                return super().parse_args([*args[:at], *words])
+                return super().parse_args([*args[:at], *args[at + 2 :], *words])
     """,
     "vllm/entrypoints/__init__.py": "",
     "vllm/entrypoints/launchers/__init__.py": "",
@@ -288,6 +291,9 @@ VLLM = {
         def make_arg_parser(parser):
             parser.add_argument("--model")
             parser.add_argument("--max-model-len", type=int)
+            for name in ("--tensor-parallel-size", "--nnodes", "--node-rank"):
+                parser.add_argument(name, type=int, default=1)
+            parser.add_argument("--master-addr")
             parser.add_argument("--tool-call-parser")
             parser.add_argument("--speculative-config")
             return parser
@@ -300,6 +306,34 @@ VLLM = {
         def validate_api_server_args(args):
             if args.tool_call_parser == "unknown":
                 raise KeyError("invalid tool call parser: unknown (chose from { hermes })")
+    """,
+    "vllm/usage/__init__.py": "",
+    "vllm/usage/usage_lib.py": "class UsageContext:\n    OPENAI_API_SERVER = 1\n",
+    "vllm/engine/__init__.py": "",
+    "vllm/engine/arg_utils.py": """
+        import os, time
+
+        class AsyncEngineArgs:
+            @classmethod
+            def from_cli_args(cls, args):
+                made = cls()
+                made.args = args
+                return made
+
+            def create_engine_config(self, usage_context):
+                if self.args.model == "/odd" and self.args.tensor_parallel_size == 2:
+                    raise ValueError(os.environ["REFUSED"])
+                if self.args.model == "/hangs":
+                    open(os.environ["HANGS"], "w").close()
+                    time.sleep(600)
+                if self.args.model == "/crashes":
+                    os._exit(3)
+                if os.environ.get("REFUSES"):
+                    raise Error()
+
+        class Error(ValueError):
+            def errors(self):
+                return [{"msg": "Value error, " + os.environ["REFUSES"]}]
     """,
     "vllm/config/__init__.py": "",
     "vllm/config/speculative.py": """
@@ -343,7 +377,7 @@ def fixture_vllm(tmp_path: Path) -> Path:
 )
 def test_the_parser_of_vllm_judges(tmp_path: Path, vllm: Path, options: dict[str, t.Any], error: str | None) -> None:
     answer, _output = run(tmp_path, options, vllm, engine="vllm")
-    assert answer == {"available": True, "accepted": error is None, "version": "0.32.0", "error": error}
+    assert answer == {**ANSWER, "accepted": error is None, "version": "0.32.0", "error": error}
 
 
 def test_an_image_without_vllm(tmp_path: Path) -> None:
@@ -357,3 +391,57 @@ def test_a_parser_that_needs_a_gpu_is_no_refusal(tmp_path: Path, vllm: Path) -> 
     answer, _output = run(tmp_path, {}, vllm, engine="vllm")
     assert (answer["available"], answer["version"]) == (False, "0.32.0")
     assert answer["error"] == "its parser failed: RuntimeError: Failed to infer device type"
+
+
+HEADS = "Total number of attention heads (9) must be divisible by tensor parallel size (2)."
+LONG = "User-specified max_model_len (9) is greater than the derived max_model_len (8)."
+
+
+def of_models(target: str = "/target", sparks: int = 1, **environment: str) -> dict[str, t.Any]:
+    return {"target": target, "draft": "", "sparks": sparks, "environment": environment}
+
+
+@pytest.mark.parametrize(
+    ("models", "changes"),
+    [
+        (of_models(), {"with_models": True}),
+        (of_models("/odd", REFUSED=HEADS), {"with_models": True}),
+        (of_models("/odd", 2, REFUSED=HEADS), {"with_models": True, "accepted": False, "error": HEADS}),
+        (of_models(REFUSES=LONG), {"with_models": True, "accepted": False, "error": LONG}),
+        # Not about options: pydantic raises the same class for a missing file.
+        (of_models(REFUSES="No file"), {"without_models": "Error:"}),
+        (of_models("/crashes"), {"without_models": "it gave no answer on them"}),
+    ],
+)
+def test_the_configuration_of_vllm_judges_the_models(
+    tmp_path: Path, vllm: Path, models: dict[str, t.Any], changes: dict[str, t.Any]
+) -> None:
+    answer, _output = run(tmp_path, {}, vllm, engine="vllm", models=models)
+    assert answer == {**ANSWER, "version": "0.32.0", **changes}
+
+
+def test_options_that_are_refused_are_not_judged_with_the_models(tmp_path: Path, vllm: Path) -> None:
+    answer, _output = run(tmp_path, {"bogus": 1}, vllm, engine="vllm", models=of_models())
+    assert (answer["accepted"], answer["with_models"], answer["without_models"]) == (False, False, None)
+
+
+def test_models_that_take_too_long_leave_the_answer_on_the_options(
+    tmp_path: Path, vllm: Path, monkeypatch: pytest.MonkeyPatch, program: t.Any
+) -> None:
+    hangs = tmp_path / "hangs"
+
+    class Impatient(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is not None:
+                until(hangs.exists)
+                raise subprocess.TimeoutExpired("", timeout)
+            return super().wait()
+
+    monkeypatch.setattr(program.subprocess, "Popen", Impatient)
+    monkeypatch.setenv("PYTHONPATH", str(vllm))
+    lay_out(tmp_path, "vllm")
+    (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
+    models = of_models("/hangs", HANGS=str(hangs))
+    (tmp_path / "models.json").write_text(json.dumps(models), encoding="utf-8")
+    answer = program.ask_once(tmp_path / "options.yml", 240.0)
+    assert (answer.accepted, answer.without_models) == (True, "it gave no answer on them")

@@ -77,6 +77,8 @@ TENSORRT_LLM = Engine(
     names=memory.NAMES,
     # Before that pull request the head's table of positions has the length in its config.json.
     beyond_head="TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions",
+    # Its classes open no model.
+    judges_models=False,
     build=build,
     render=render,
     section=section,

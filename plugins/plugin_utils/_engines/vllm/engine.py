@@ -72,6 +72,7 @@ VLLM = Engine(
     ranges=RANGES,
     names=memory.NAMES,
     beyond_head="vLLM lowers the context to what the draft model was made for",
+    judges_models=True,
     build=build,
     render=render,
     section=section,

@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Validate rendered engine options with the engine's own program, before any weights are loaded.
+"""Validate rendered engine options with the engine's own program, before any weights are downloaded.
 
-Runs inside a container of the image. The last line of its output is JSON:
-{"available": bool, "accepted": bool, "version": str, "error": str or null}.
+Runs inside a container of the image. The last line of its output is JSON: {"available": bool, "accepted": bool,
+"version": str, "error": str or null, "with_models": bool, "without_models": str or null}.
 judge.py, beside it, is the engine's half. Importing the engine may hang or crash, so a separate process with a deadline
 does it. A cold disk needs long for some 20 GB of libraries, so there are two attempts: at the second one they are in
-the page cache.
+the page cache. If models.json names the models, their configuration is judged afterwards; without that judgement, such
+as without a GPU, the answer on the options alone counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import typing as t
 from pathlib import Path
 
 OPTIONS = Path("/check/options.yml")
+# Beside it. The models' paths, the number of Sparks, and the environment of the server; empty for no models.
+MODELS = "models.json"
 DEADLINE_S = 240.0
 TRIES = 2
 INSIDE = "--inside"
@@ -39,6 +42,9 @@ class Answer:
     accepted: bool
     version: str
     error: str | None
+    # Whether the models were judged with the options, and why not; null if that was not asked.
+    with_models: bool = False
+    without_models: str | None = None
 
 
 def not_available(reason: str) -> Answer:
@@ -50,6 +56,21 @@ def judge(options: dict[str, t.Any]) -> Answer:
     available, version, complaints = importlib.import_module("judge").judge(options)
     text = "; ".join(complaints)
     return Answer(available, available and not complaints, version, text[:ERROR_LIMIT] or None)
+
+
+def judge_models(answer: Answer, options: dict[str, t.Any], models: dict[str, t.Any]) -> Answer:
+    """Return an answer on options that were accepted, together with the models."""
+    judged, _version, texts = importlib.import_module("judge").judge_models(options, models)
+    text = "; ".join(texts)[:ERROR_LIMIT]
+    if not judged:
+        return dataclasses.replace(answer, without_models=text)
+    return dataclasses.replace(answer, accepted=not text, error=text or None, with_models=True, without_models=None)
+
+
+def read_models(path: Path) -> dict[str, t.Any]:
+    """Return what models.json beside the options has; empty if there is none."""
+    file = path.with_name(MODELS)
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
 
 def read_options(path: Path) -> dict[str, t.Any]:
@@ -72,11 +93,20 @@ def read_options(path: Path) -> dict[str, t.Any]:
 def inside(path: Path) -> t.NoReturn:
     """Answer, and leave at once: libraries that were imported may not let a process end."""
     try:
-        answer = judge(read_options(path))
+        options, models = read_options(path), read_models(path)
+        answer = judge(options)
+        if answer.accepted and models:
+            # Counts if what follows hangs or crashes.
+            say(dataclasses.replace(answer, without_models="it gave no answer on them"))
+            answer = judge_models(answer, options, models)
     except ValueError as error:
         answer = not_available(str(error))
-    print(f"\n{MARK}{json.dumps(dataclasses.asdict(answer))}", flush=True)
+    say(answer)
     os._exit(0)
+
+
+def say(answer: Answer) -> None:
+    print(f"\n{MARK}{json.dumps(dataclasses.asdict(answer))}", flush=True)
 
 
 def answer_in(output: str) -> Answer | None:
@@ -103,19 +133,20 @@ def ask_once(path: Path, deadline: float) -> Answer | None:
             stdin=subprocess.DEVNULL,
             stdout=output_file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            env={**os.environ, **read_models(path).get("environment", {}), "HF_HUB_OFFLINE": "1"},
             start_new_session=True,
         )
+        late = False
         try:
             process.wait(timeout=deadline)
         except subprocess.TimeoutExpired:
+            late = True
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            return None
         output_file.seek(0)
         output = output_file.read().decode(errors="replace")
     answer = answer_in(output)
-    if answer is not None:
+    if answer is not None or late:
         return answer
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
     return not_available(f"the engine ended with code {process.returncode}: {last}")

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vLLM's half of check_options.py: its own parser judges the options.
+"""vLLM's half of check_options.py: its own parser judges the options, its own configuration those with the models.
 
-There is no model here, and vLLM builds its configuration from one. So this finds options, values of options and parsers
-that the release does not know. Options that do not fit the model end the server while it starts.
+The parser finds options, values of options and parsers that the release does not know. The configuration is made from
+the files of the models without their weights, as the server does first. It also needs what may be missing here, such as
+a GPU, and raises the same exceptions for that. So only texts that are known to be about options and models refuse them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import re
 import tempfile
 import typing as t
 
@@ -25,6 +27,18 @@ MODULES = (
 SPECULATION = "speculative-config"
 MODEL = "/nonexistent/model"
 Judgement = tuple[bool, str, list[str]]
+# What vLLM says of options that do not fit the models, with the file that says it.
+REFUSALS = {
+    "same vocabulary size": "vllm/config/speculative.py",
+    "must be divisible by n_predict": "vllm/config/speculative.py",
+    "Unsupported speculative method": "vllm/config/speculative.py",
+    "greater than the derived max_model_len": "vllm/config/model.py",
+    r"attention heads \(\d+\) must be divisible by": "vllm/config/model.py",
+    "Unknown quantization method": "vllm/config/model.py",
+    "does not match the quantization method specified": "vllm/config/model.py",
+    "are not supported for now": "vllm/model_executor/models/registry.py",
+    "does not have enough slots": "vllm/config/vllm.py",
+}
 
 
 def arguments_modules() -> list[t.Any]:
@@ -38,8 +52,8 @@ def arguments_modules() -> list[t.Any]:
     raise ImportError("its parser is in none of the known modules")
 
 
-def parse(modules: list[t.Any], options: dict[str, t.Any]) -> None:
-    """Parse and validate the options as `vllm serve` does; raise SystemExit or an exception of vLLM if it refuses."""
+def parse(modules: list[t.Any], options: dict[str, t.Any], model: str = MODEL, words: t.Sequence[str] = ()) -> t.Any:
+    """Return the options as `vllm serve` validates them; raise SystemExit or an exception of vLLM if it refuses."""
     module = modules[0]
     utils = importlib.import_module("vllm.utils.argparse_utils")
     root = utils.FlexibleArgumentParser(prog="vllm serve")
@@ -47,13 +61,14 @@ def parse(modules: list[t.Any], options: dict[str, t.Any]) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
         yaml.safe_dump(options, file)
         file.flush()
-        given = parser.parse_args(["--model", MODEL, "--config", file.name])
+        given = parser.parse_args(["--model", model, "--config", file.name, *words])
     given.subparser = "serve"
     for name in ("validate_parsed_serve_args", "validate_api_server_args"):
         for owner in modules:
             if check := getattr(owner, name, None):
                 check(given)
                 break
+    return given
 
 
 def about_speculation(section: dict[str, t.Any]) -> list[str]:
@@ -92,3 +107,26 @@ def judge(options: dict[str, t.Any]) -> Judgement:
         return False, version, [f"its parser failed: {type(error).__name__}: {error}"]
     section = options.get(SPECULATION)
     return True, version, about_speculation(section) if isinstance(section, dict) else []
+
+
+def refusals(error: Exception) -> list[str]:
+    """Return what an exception says of options that do not fit the models. A pydantic error has several texts."""
+    list_errors = getattr(error, "errors", None)
+    texts = [str(one["msg"]) for one in list_errors()] if callable(list_errors) else [str(error)]
+    return [text.removeprefix("Value error, ") for text in texts if any(re.search(known, text) for known in REFUSALS)]
+
+
+def judge_models(options: dict[str, t.Any], models: dict[str, t.Any]) -> Judgement:
+    """Have vLLM make the configuration of the server on the first Spark."""
+    sparks = str(models["sparks"])
+    # The address is that of the head, which nothing connects to here.
+    ranks = ("--tensor-parallel-size", sparks, "--nnodes", sparks, "--node-rank", "0", "--master-addr", "127.0.0.1")
+    try:
+        given = parse(arguments_modules(), options, models["target"], ranks if models["sparks"] > 1 else ())
+        arguments = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs.from_cli_args(given)
+        usage = importlib.import_module("vllm.usage.usage_lib").UsageContext.OPENAI_API_SERVER
+        arguments.create_engine_config(usage_context=usage)
+    except Exception as error:  # Such as that there is no GPU, or a file is missing.
+        texts = refusals(error)
+        return bool(texts), "", texts or [" ".join(f"{type(error).__name__}: {error}".split())]
+    return True, "", []

@@ -27,7 +27,7 @@ Result = dict[str, t.Any]
 
 @pytest.fixture(name="place")
 def fixture_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    defaults = {"name": "", "directory": "recipes", "replace": False, "without_mods": False, "allow_code_of": ""}
+    defaults = {"name": "", "directory": "recipes", "replace": False, "without_mods": False, "allow_code_of": []}
     monkeypatch.setattr(
         ActionBase,
         "validate_argument_spec",

@@ -65,6 +65,21 @@ def test_totals(server: HubServer, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_files_without_weights_are_a_download_of_their_own(tmp_path: Path) -> None:
+    model = Model({"config.json": b"{}", "model.safetensors": b"w" * 9, "original/x.bin": b"y"})
+    with running(HubServer({"lab/weighty": model})) as server:
+        wanted = {"id": "lab/weighty", "exclude": ["original/*"]}
+        (part,) = run(server, tmp_path, [wanted])["configuration"]
+        assert (part["id"], part["commit"], part["include"]) == ("lab/weighty", COMMIT, [])
+        assert {"original/*", "*.safetensors"} <= {*part["exclude"]}
+        # It is there, and the weights are not.
+        snapshot = tmp_path / f"hub/models--lab--weighty/snapshots/{COMMIT}"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_bytes(b"{}")
+        result = run(server, tmp_path, [wanted])
+    assert (result["configuration"], result["complete"]) == ([], False)
+
+
 def test_a_token_that_is_needed_can_be_reported(server: HubServer, tmp_path: Path) -> None:
     result = run(server, tmp_path, [{"id": "lab/open"}, {"id": "lab/gated"}], missing_token="report")
     assert result["token_needed"] is True

@@ -67,6 +67,21 @@ LLAMA_8B = {"vocab_size": 128256, "hidden_size": 4096}
         (GPT_OSS, LLAMA_8B, "none", []),
         ({"text_config": LLAMA_8B}, {"vocab_size": 128256, "hidden_size": 4096}, "eagle3", []),
         ({}, GPT_OSS, "eagle3", []),
+        (
+            {"vocab_size": 151936, "hidden_size": 5120},
+            {"vocab_size": 248320, "hidden_size": 4096},
+            "dflash",
+            [
+                "its vocabulary has 248320 tokens and the target's has 151936",
+                "it was made for a hidden size of 4096 and the target's is 5120",
+            ],
+        ),
+        (
+            {"vocab_size": 9, "hidden_size": 8},
+            {"vocab_size": 9, "hidden_size": 4, "target_hidden_size": 8},
+            "dspark",
+            [],
+        ),
         ({"vocab_size": "many", "hidden_size": True}, GPT_OSS, "eagle3", []),
     ],
 )

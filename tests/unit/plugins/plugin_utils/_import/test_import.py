@@ -110,7 +110,7 @@ defaults:
   speculative_config: {method: ngram, num_speculative_tokens: 4, prompt_lookup_max: 4}
   helper: value
 """
-EUGR = Choices(allow_code_of="eugr/spark-vllm")
+EUGR = Choices(allow_code_of=["eugr/spark-vllm"])
 
 
 @pytest.fixture(name="load")
@@ -162,7 +162,7 @@ def test_format_1(load: Load) -> None:
     }
     assert "linear-backend" in dropped["VLLM_NVFP4_GEMM_BACKEND"]
     assert "moe-backend" in dropped["VLLM_USE_FLASHINFER_MOE_MXFP4_BF16"]
-    assert "cannot be served yet" in dropped["--trust-remote-code"]
+    assert "-e allow_code_of=example/Example-NVFP4" in dropped["--trust-remote-code"]
     assert {note.split(" is there twice")[0] for note in imported.notes if "twice" in note} == {"container", "seed"}
     assert "secret" not in str(imported.recipe) + str([name for name, _reason in imported.dropped])
 
@@ -246,7 +246,7 @@ def test_speculation(load: Load, config: t.Any, expected: dict[str, t.Any]) -> N
     ],
 )
 def test_the_number_of_sparks(load: Load, changes: dict[str, t.Any], given: int | None, sparks: int) -> None:
-    imported = load(FIRST, Choices(allow_code_of="eugr/spark-vllm", sparks=given), **changes)
+    imported = load(FIRST, Choices(allow_code_of=["eugr/spark-vllm"], sparks=given), **changes)
     assert imported.recipe["sparks"] == sparks
     assert ("sparks=1" in imported.hint) is (changes == {"solo_only": False} and given is None)
 
@@ -260,7 +260,7 @@ def test_without_mods(load: Load) -> None:
     mods = {"mods": ["mods/fix"], "pre_exec": ["echo $(id)"]}
     with pytest.raises(RecipeImportError, match=r"\(mods, pre_exec\)"):
         load(FIRST, **mods)
-    choices = Choices(allow_code_of="docker.io/eugr/spark-vllm", without_mods=True)
+    choices = Choices(allow_code_of=["docker.io/eugr/spark-vllm"], without_mods=True)
     command = "vllm serve a/b --max-model-len 1 --chat-template fixed.jinja"
     imported = load(FIRST, choices, **mods, command=command)
     assert "patched upstream, not verified" in imported.recipe["note"]
@@ -314,6 +314,17 @@ def test_what_cannot_be_imported(load: Load, changes: dict[str, t.Any], words: s
     with pytest.raises(RecipeImportError) as error:
         load(FIRST, **changes)
     assert words in str(error.value)
+
+
+def test_code_of_a_model_needs_permission_and_a_commit(load: Load) -> None:
+    choices = Choices(allow_code_of=["eugr/spark-vllm", "example/Example-NVFP4"])
+    imported = load(FIRST, choices, model_revision="a" * 40)
+    assert imported.recipe["options"]["trust-remote-code"] is True
+    assert "--trust-remote-code" not in dict(imported.dropped)
+    complete("example", imported.recipe)
+    for revision in (None, "main"):
+        with pytest.raises(RecipeImportError, match="'model_revision', from https://"):
+            load(FIRST, choices, model_revision=revision)
 
 
 def test_values_that_name_each_other(load: Load) -> None:

@@ -149,6 +149,22 @@ def test_a_good_cache_gets_a_receipt_and_a_ref(tmp_path: Path, model: Model) -> 
     assert (tmp_path / "hub" / "models--lab--small" / "refs" / "main").read_text() == COMMIT
 
 
+def test_a_part_of_a_model_is_checked_but_not_noted(tmp_path: Path, model: Model) -> None:
+    fetch = fetch_models.Fetch(specification(tmp_path, exclude=["original/*", "*.bin"]), "", LISTED)
+    blob = store(tmp_path, model, "config.json")
+    # Of the weights, which the next download continues.
+    part = fetch.repositories[0].blobs / f"{model.blob('weights-1.bin')}.incomplete"
+    part.write_bytes(b"x")
+    assert [file.path for file in fetch.repositories[0].files] == ["config.json"]
+    assert fetch.check() == []
+    assert fetch_models.remove_orphans(fetch.repositories[0]) == 0
+    assert part.exists()
+    assert not (tmp_path / "models").exists()
+    assert not (tmp_path / "hub" / "models--lab--small" / "refs").exists()
+    blob.write_bytes(b"[]")
+    assert fetch.compare(fetch.noted()) == ["config.json of lab/small"]
+
+
 def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
     fetch = prepared(tmp_path)
     store(tmp_path, model, "config.json")

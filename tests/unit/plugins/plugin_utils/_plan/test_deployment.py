@@ -131,7 +131,7 @@ def test_a_record_names_the_variant_of_its_recipe() -> None:
 
 
 def test_a_record_is_a_deployment_with_what_was_seen() -> None:
-    record = planned().record(seen(option_check={"available": True}), NOW)
+    record = planned().record(seen(option_check={"available": True, "with_models": False}), NOW)
     assert record["deployed_at"] == "2026-10-04T09:12:44Z"
     assert record["image"] == {"reference": "r:1", "id": "sha256:1", "digests": ["r@sha256:2"]}
     assert (record["served_model"], record["concurrency"], record["context"]) == ("target", 2, 1024)

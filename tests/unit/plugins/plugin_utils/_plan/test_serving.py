@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
@@ -15,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
     SIZED_BY_BYTES,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import (
+    check_request,
     decide,
     in_container,
     with_memory,
@@ -51,6 +54,7 @@ def choice() -> dict[str, t.Any]:
 def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
     return {
         "recipe": RECIPE,
+        "repositories": [],
         "given": {**GIVEN, **(given or {})},
         "options": {},
         "use_benchmark": True,
@@ -309,3 +313,59 @@ def test_the_environment_is_judged_with_the_method() -> None:
     recipe = {**RECIPE, "engine": "vllm", "image": "vllm/vllm-openai:v0.32.0", "method": "dspark", "options": {}}
     given = {"image": recipe["image"], "environment": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
     assert [error["path"] for error in made(given, recipe=recipe)["errors"]] == ["environment"]
+
+
+VLLM = {
+    **RECIPE,
+    "engine": "vllm",
+    "image": "vllm/vllm-openai:v0.32.0",
+    "method": "draft_target",
+    "draft": "/models/draft",
+    "options": {},
+}
+PROGRAMS = Path(__file__).parents[5] / "roles/speculative_serve/files/option_check"
+MODELS = {"a/target": {"commit": "1" * 40}, "/models/draft": {"commit": None, "fingerprint": "f"}}
+
+
+def for_vllm(models: dict[str, t.Any], recipe: t.Mapping[str, t.Any] = VLLM, **given: t.Any) -> dict[str, t.Any]:
+    given = {"image": recipe["image"], "draft": recipe["draft"], **given}
+    return made(given, recipe=recipe, models={"spark-1": models}, facts={"spark-1": {}})
+
+
+def test_an_engine_that_judges_models_gets_them_as_the_server_does() -> None:
+    plan = for_vllm(MODELS, environment={"A": 1})
+    target, draft = f"/cache/huggingface/hub/models--a--target/snapshots/{'1' * 40}", "/models/draft/draft"
+    assert plan["judged"] == {"target": target, "draft": draft, "sparks": 1, "environment": {"A": "1"}}
+    request = check_request(plan, MODELS, "/home/me/hub", PROGRAMS)
+    texts = {file["name"]: file["content"] for file in request["files"]}
+    assert f"model: {draft}\n" in texts["options.yml"]
+    assert json.loads(texts["models.json"]) == plan["judged"]
+    assert texts["judge.py"] == (PROGRAMS / "vllm.py").read_text(encoding="utf-8")
+    places = {mount["source"]: mount["target"] for mount in request["mounts"] if mount["read_only"]}
+    assert places == {"/home/me/hub": "/cache/huggingface/hub", "/models/draft": draft}
+
+
+def test_what_was_checked_with_models_is_for_their_commits() -> None:
+    other = {**MODELS, "a/target": {"commit": "2" * 40}}
+    two = {**VLLM, "sparks": 2}
+    checked = {for_vllm(models, recipe)["checked"] for models in (MODELS, other, {}) for recipe in (VLLM, two)}
+    # Unknown models are the same for one Spark and two.
+    assert len(checked) == 5
+
+
+def test_an_engine_that_judges_no_models_gets_none() -> None:
+    models = {"a/target": {"commit": "1" * 40}, "a/draft": {"commit": "2" * 40}}
+    plan = made(models={"spark-1": models})
+    request = check_request(plan, models, "/home/me/hub", PROGRAMS)
+    assert (plan["judged"], request["mounts"]) == ({}, [])
+    assert request["files"][0] == {"name": "options.yml", "content": plan["config"]["text"]}
+    assert plan["checked"] == made()["checked"]
+
+
+def test_code_of_a_model_is_that_of_a_commit() -> None:
+    recipe = {**VLLM, "method": "none", "draft": "", "options": {"trust-remote-code": True}}
+    pinned, branch = ([{"id": "a/target", "revision": revision}] for revision in ("c" * 40, "main"))
+    given = {"image": recipe["image"], "draft": ""}
+    assert f"runs Python from a/target@{'c' * 40}" in str(made(given, recipe=recipe, repositories=pinned)["warnings"])
+    refused = made(given, recipe=recipe, repositories=branch)
+    assert [error["path"] for error in refused["errors"]] == ["trust-remote-code"]

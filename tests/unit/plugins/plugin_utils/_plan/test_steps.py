@@ -14,6 +14,7 @@ VIEW: dict[str, t.Any] = {
     "verified": True,
     "downloads": [],
     "files_missing": [],
+    "configuration": [],
     "models": {"/models/own": {"commit": None, "bytes": 7}},
 }
 PLAN: dict[str, t.Any] = {"options_served": True}
@@ -23,7 +24,7 @@ PAIR: dict[str, t.Any] = {
     "images": {"base": {"fingerprint": "b"}, "cluster": {"fingerprint": "p", "base": "b", "bytes": 5}},
 }
 LINKS = ["link", "ssh_keys"]
-HEAD = ("image", "options", "models")
+HEAD = ("image", "configuration", "options", "models")
 ALL = ("link", "ssh_keys", *HEAD, "cluster_image", "image_copies", "model_copies")
 
 
@@ -49,6 +50,10 @@ def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t
         ({}, {"verified": False}, {}, ["ssh_keys", "models", "model_copies"]),
         ({}, {"downloads": [{"path": "/tiktoken_encodings/o200k"}]}, {}, ["ssh_keys", "models", "model_copies"]),
         ({}, {}, {"options_served": False}, ["options"]),
+        # Of an engine that judges models in advance.
+        ({}, {"configuration": [{"id": "a/b"}]}, {"engine": "vllm"}, ["configuration"]),
+        ({}, {"configuration": []}, {"engine": "vllm"}, []),
+        ({}, {"configuration": [{"id": "a/b"}]}, {"engine": "tensorrt_llm"}, []),
     ],
 )
 def test_what_has_something_to_do_is_not_left_out(
