@@ -166,6 +166,8 @@ class Engine:
     families: tuple[str, ...]
     ranges: t.Sequence[Range]
     names: OptionNames
+    # All names at the top of its options.
+    options: t.Collection[str]
     # What it does beyond the length that a head was made for.
     beyond_head: str
     # Options of a release, with errors and warnings, and their text.
