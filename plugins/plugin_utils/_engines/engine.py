@@ -168,6 +168,8 @@ class Engine:
     families: tuple[str, ...]
     ranges: t.Sequence[Range]
     names: OptionNames
+    # All names at the top of its options.
+    options: t.Collection[str]
     # What it does beyond the length that a head was made for.
     beyond_head: str
     # Whether its image judges options with the configuration of the models, before the weights are downloaded.

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Engine, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
@@ -28,6 +30,30 @@ DEFAULT = TENSORRT_LLM.name
 def engine_of(how: t.Mapping[str, t.Any]) -> Engine:
     """Return the engine of a recipe, a deployment or a record."""
     return ENGINES[how.get("engine") or DEFAULT]
+
+
+def build(engine: Engine, request: Request) -> Built:
+    """Return the engine options of a request. Options of another engine have that as their only error."""
+    built = engine.build(request)
+    foreign = foreign_options(engine, request.options)
+    kept, warnings = ([one for one in found if one.path not in foreign] for found in (built.errors, built.warnings))
+    errors = [
+        Finding(name, f"is an option of {other.words}, and {engine.words} serves this recipe. Remove it")
+        for name, other in foreign.items()
+    ]
+    return dataclasses.replace(built, errors=[*errors, *kept], warnings=warnings)
+
+
+def foreign_options(engine: Engine, options: t.Mapping[str, t.Any]) -> dict[str, Engine]:
+    """Return the options that an engine does not have, but another one, in any spelling."""
+    known = {name: {_word(option) for option in one.options} for name, one in ENGINES.items()}
+    unknown = [str(option) for option in options if _word(str(option)) not in known[engine.name]]
+    others = ((option, [one for one in ENGINES.values() if _word(option) in known[one.name]]) for option in unknown)
+    return {option: having[0] for option, having in others if having}
+
+
+def _word(option: str) -> str:
+    return option.replace("-", "_")
 
 
 def refused_method(engine: Engine, method: str) -> str:

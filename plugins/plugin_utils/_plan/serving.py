@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     of_recipe,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, draft_model
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import build, engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     containers,
     guard,
@@ -159,7 +159,7 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     served, engine = merged_values(asked), engine_of(asked["recipe"])
     wanted = memory_request(asked, served)
     request = engine_request(asked, served, wanted["options"], wanted["sparks"])
-    written = answer(engine, engine.build(request))
+    written = answer(engine, build(engine, request))
     if "errors" in written:
         return written
     check_models(engine, request, asked)
@@ -172,7 +172,7 @@ def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     complete = dataclasses.replace(
         request, options=without_tags(options), kv_cache_bytes=plan["kv_cache_bytes"] or None
     )
-    config = answer(engine, engine.build(complete))
+    config = answer(engine, build(engine, complete))
     plan = {
         **plan,
         "warnings": unique(

@@ -40,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.met
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
     DEFAULT,
     ENGINES,
+    build,
     engine_of,
     refused_method,
 )
@@ -448,7 +449,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Return what the recipe's own image would reject; empty if its rules are unknown."""
-    built = engine_of(recipe).build(of_recipe(recipe))
+    built = build(engine_of(recipe), of_recipe(recipe))
     # The user may name the release whose rules an image follows, if its tag does not show it.
     told = [error for error in built.errors if built.family or error.path != "release"]
     return [f"{recipe_key(error.path)}: {error.message}" for error in told]
@@ -465,7 +466,8 @@ def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], i
     Only these options count: the deployment may have another method or draft length than the recipe.
     """
     wanted, engine = {**recipe, "options": merge_hash(recipe["options"], dict(options))}, engine_of(recipe)
-    built = engine.build(of_recipe({**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}))
+    changed = {**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}
+    built = build(engine, of_recipe(changed))
     wrong = [error for error in built.errors if re.split(r"[.\[]", error.path)[0] in options]
     if wrong:
         raise RecipeError(f"speculative_serve_options: {failure(engine, dataclasses.replace(built, errors=wrong))}")

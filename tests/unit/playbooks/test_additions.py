@@ -104,6 +104,7 @@ ECHO = engines.Engine(
     families=(),
     ranges=[["1.0.0", None]],
     names=engines.OptionNames(*NAMES),
+    options=NAMES,
     beyond_head="",
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
         (
             "single_eagle3",
             {"variant": "quick"},
-            "Recipe 'single_eagle3' has no variant 'quick'. It has qa. Nothing was changed.",
+            "Recipe 'single_eagle3' has no variant 'quick'. It has page, qa. Nothing was changed.",
         ),
         (
             "single_eagle3",

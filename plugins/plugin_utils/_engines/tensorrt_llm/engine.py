@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
     FAMILY_NAMES,
     RANGES,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
     NAME,
     SPELLINGS,
@@ -33,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
     length_key,
     method_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
 
 # Ranks run as root; headers and assembler for kernels that are compiled at run time.
 RANKS = {
@@ -75,6 +77,7 @@ TENSORRT_LLM = Engine(
     families=FAMILY_NAMES,
     ranges=RANGES,
     names=memory.NAMES,
+    options={name for family in FAMILIES for name in family["sections"][ROOT]["fields"]},
     # Before that pull request the head's table of positions has the length in its config.json.
     beyond_head="TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions",
     # Its classes open no model.

@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     misfits,
     render,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import SPECULATION
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SPECULATION
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
     LENGTH,
     MODEL,
@@ -71,6 +71,7 @@ VLLM = Engine(
     families=(),
     ranges=RANGES,
     names=memory.NAMES,
+    options=KINDS,
     beyond_head="vLLM lowers the context to what the draft model was made for",
     judges_models=True,
     build=build,

@@ -44,6 +44,8 @@ COUNTING, COUNTS = "0.29.0", "per-request-spec-decode-metrics"
 # The variable by which vLLM chooses its model runner; by default that is V2 where V2 has everything.
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 RANGES: list[Range] = [[FIRST, None]]
+# The tag of images that are built for compute capability 12.0 alone, by the makers of images for Sparks.
+NO_GB10 = "-cu129"
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
 
@@ -51,6 +53,8 @@ HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits ar
 def check_release(name: str, version: Version | None, report: Report) -> None:
     """Check the release. One whose options are not known here is judged by its own parser."""
     first, read = version_of(FIRST), version_of(READ_RELEASE)
+    if NO_GB10 in name:
+        report.error("release", f"{name} has no kernels for a GB10: use the image without {NO_GB10} in its tag")
     if version is None:
         report.warn("release", f"{shown(name)} names no release of vLLM: {UNREAD}")
     elif first is not None and version < first:

@@ -9,10 +9,11 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import is_set
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request, is_set
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
     ENGINES,
+    build,
     drafting,
     engine_of,
     refused_method,
@@ -77,6 +78,27 @@ def test_a_method_that_an_engine_lacks_names_the_engines_that_have_it(engine: st
     said = refused_method(ENGINES[engine], method)
     assert said.startswith(words)
     assert bool(said) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("engine", "image", "options", "foreign"),
+    [
+        ("vllm", "vllm/vllm-openai:v0.32.0", {"max_batch_size": 4, "kv_cache_config": {}}, "TensorRT-LLM"),
+        ("vllm", "vllm/vllm-openai:v0.31.0", {"max-batch-size": 4}, "TensorRT-LLM"),
+        ("tensorrt_llm", "release:1.3.0rc12", {"max-num-seqs": 4, "gpu_memory_utilization": 0.9}, "vLLM"),
+        # Of both, of none, and in another spelling.
+        ("vllm", "vllm/vllm-openai:v0.32.0", {"dtype": "auto"}, ""),
+        ("vllm", "vllm/vllm-openai:v0.32.0", {"max_num_seqs": 4}, ""),
+        ("tensorrt_llm", "release:1.3.0rc12", {"unheard": 1}, ""),
+    ],
+)
+def test_options_of_another_engine(engine: str, image: str, options: dict[str, t.Any], foreign: str) -> None:
+    own = ENGINES[engine]
+    built = build(own, Request(image, "none", options=options))
+    told = {error.path: error.message for error in built.errors}
+    says = f"is an option of {foreign}, and {own.words} serves this recipe. Remove it"
+    assert [path for path, message in told.items() if message == says] == (list(options) if foreign else [])
+    assert built.errors == own.build(Request(image, "none", options=options)).errors or foreign
 
 
 def test_an_engine_is_complete() -> None:

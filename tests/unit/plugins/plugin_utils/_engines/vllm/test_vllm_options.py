@@ -254,6 +254,12 @@ def test_a_release_that_is_not_known_here(image: str, said: list[str]) -> None:
     assert errors({"max-model-leng": 1}, release=image)
 
 
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.32.0-cu129", "vllm/vllm-openai:nightly-cu129-aarch64"])
+def test_an_image_without_kernels_for_a_gb10_is_refused(image: str) -> None:
+    assert "has no kernels for a GB10: use the image without -cu129" in errors(release=image)["release"]
+    assert errors(release=image.replace("-cu129", "")) == {}
+
+
 def test_an_old_release_is_refused() -> None:
     assert "older than 0.24.0" in errors(release="vllm/vllm-openai:v0.23.1")["release"]
 
