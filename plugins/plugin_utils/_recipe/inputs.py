@@ -24,7 +24,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import check_value
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import CONTROL, check_value
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     DIRECTORY,
@@ -267,9 +267,12 @@ def _unusable_value(name: str, value: t.Any, kind: str, words: t.Sequence[str]) 
         return [f"{name} is {shown}, but must be {KINDS[kind][1]}"]
     if name == DEPLOYMENT:
         return _unusable_name(value)
-    longest = max(len(part) for part in ("", *(value if isinstance(value, list) else [value])) if isinstance(part, str))
+    texts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, str)]
+    longest = max(map(len, texts), default=0)
     if longest > MOST_OF_A_TEXT:
         return [f"{name} has {longest:,} characters, but may have at most {MOST_OF_A_TEXT:,}"]
+    if kind == "str" and CONTROL.search(value.rstrip("\n")):
+        return [f"{name} must be one line of text without control characters"]
     if kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
         return [f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"]
     if name in MODELS and value and not (HUB_ID.fullmatch(value) or DIRECTORY.fullmatch(value)):
