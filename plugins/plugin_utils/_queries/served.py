@@ -53,7 +53,7 @@ def user_inputs(run: Run) -> Result:
     }
     return {
         "recipe": run.recipe,
-        "repositories": run.inputs("huggingface_cache").get("repositories", run.recipe["repositories"]),
+        "repositories": run.inputs("huggingface_cache").get("repositories", run.recipe.get("repositories", [])),
         "given": given,
         "options": check_type_dict(serve["options"]),
         "use_benchmark": check_type_bool(serve["use_benchmark"]),

@@ -109,6 +109,7 @@ ECHO = engines.Engine(
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),
     section=lambda given: engines.Section("lookup", None, given.get("back"), "back"),
+    judges_models=False,
     misfits=lambda _request, _target, _draft: [],
     limits=limits,
     fill=fill,
