@@ -285,7 +285,10 @@ def _absorb(answer: Answer, event: t.Any, at: float) -> None:
 
 
 def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | None:
-    """Return the tokens of a pass from vLLM's counts of drafts, which leave out passes without drafts."""
+    """Return the tokens of a pass from vLLM's counts of drafts, which leave out passes without drafts.
+
+    The prompt's own pass is one, too, as in the counts of other engines.
+    """
     metrics = event.get("metrics")
     counts = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
     if not isinstance(counts, dict) or not tokens:
@@ -296,7 +299,7 @@ def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | No
     # The prompt's own pass makes the first token, and each later pass one that is no draft. The end of an answer may
     # cut accepted drafts off.
     passes = max(drafts, tokens - 1 - accepted)
-    return 1 + accepted / passes if passes else None
+    return tokens / (1 + passes) if passes else None
 
 
 class Client:

@@ -37,6 +37,8 @@ FEWEST_PROMPTS = 5
 _ALIKE = 0.01
 _CLOCK_CHANGE = 0.1
 _COUNT_DIFFERENCE = 0.03
+# A pass with drafts does more than one without. A difference below it may be chance.
+_CHEAPER = 0.05
 # So many chunks with more tokens than one pass can make may be hiccups of the network.
 _MERGED = 0.01
 # Characters of two answers that are shown around their first difference.
@@ -356,9 +358,9 @@ def _answers(point: Point, off: Point | None) -> t.Iterator[dict[str, str]]:
     others = identical["compared"] - identical["same"]
     yield _finding(
         "answers_differ",
-        f"{others} of {identical['compared']} greedy answers {point.title} differ from those without speculation, "
-        f"although drafts should change none; the first is {first['prompt']}, from character "
-        f"{first['at_character']} on: {new} instead of {old}. Read such answers before you rely on them.",
+        f"{others} of {identical['compared']} greedy answers {point.title} differ from those without speculation; the "
+        f"first is {first['prompt']}, from character {first['at_character']} on: {new} instead of {old}. Rounding can "
+        "do that, since a pass with drafts computes several tokens at once. Read such answers before you rely on them.",
     )
 
 
@@ -403,6 +405,17 @@ def _costs(described: Facts, point: Point) -> t.Iterator[dict[str, str]]:
     )
 
 
+def _disturbed(described: Facts, off: Facts | None) -> t.Iterator[dict[str, str]]:
+    with_drafts, without = described["pass_ms"], off and off["pass_ms"]
+    if with_drafts and without and with_drafts["mean"] < without["mean"] * (1 - _CHEAPER):
+        yield _finding(
+            "pass_too_fast",
+            f"A pass with {called(drafts(described))} took {with_drafts['mean']:.1f} ms, less than the "
+            f"{without['mean']:.1f} ms of one without speculation, although it does more. Something else used the "
+            "Spark meanwhile, so do not rely on the speed-up. Measure again while the Spark is idle.",
+        )
+
+
 def _counts(point: Point) -> t.Iterator[dict[str, str]]:
     if point.grouped:
         yield _finding(
@@ -444,7 +457,7 @@ def findings(
         result += _answers(point, off)
     result += [*_clocks(points), *_few(points)]
     for point, description in zip(points, described, strict=True):
-        result += [*_costs(description, point), *_counts(point)]
+        result += [*_costs(description, point), *_disturbed(description, without_drafts(described)), *_counts(point)]
     return result
 
 

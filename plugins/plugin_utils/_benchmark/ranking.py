@@ -29,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
 Report = t.Mapping[str, t.Any]
 
 ALL = "all prompts"
+ALIKE = 0.01
 # What has to be equal for a difference in speed to be one of engine and method, in words.
 CONDITIONS = {
     "hardware": "They ran on different hardware or drivers",
@@ -61,8 +62,9 @@ class Place:
 
     @property
     def is_clear(self) -> bool:
-        """Return whether the way is slower than the fastest one, and not by chance."""
-        return bool(self.share and self.share["high"] is not None and self.share["high"] < 1)
+        """Return whether the way is slower than the fastest one, by more than 1 % and not by chance."""
+        share = self.share
+        return bool(share and share["high"] is not None and share["high"] < 1 and share["mean"] < 1 - ALIKE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +122,8 @@ def fastest_way(kind: Kind) -> str:
     first = kind.places[0]
     start = f"{kind.name[:1].upper()}{kind.name[1:]}: {first.way.words}"
     if kind.rivals:
-        others = " and ".join(f"{place.way.words} ({_behind(place)})" for place in kind.rivals)
-        return f"{start} was fastest, but the difference to {others} may be chance."
+        others = ", ".join(f"{place.way.words} ({_behind(place)})" for place in kind.rivals)
+        return f"{start} was fastest, but others may be as fast: {others}."
     if len(kind.places) == 1:
         return f"{start} was the only one measured."
     return f"{start} is fastest; next is {kind.places[1].way.words} ({_behind(kind.places[1])})."

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import yaml
 
-SEED, PROMPTS, TOKENS, AT_ONCE = 1, 640, 128, 64
+SEED, PROMPTS, TOKENS, AT_ONCE = 1, 400, 128, 64
 
 
 def prompts() -> list[str]:

@@ -501,6 +501,16 @@ def test_an_answer_that_stops_early_differs_at_its_end() -> None:
     assert (first["at_character"], len(first["with"]), len(first["without"])) == (100, 20, 60)
 
 
+@pytest.mark.parametrize(("draft_ms", "found"), [(-2.0, True), (-0.3, False), (0.0, False)])
+def test_a_pass_that_takes_less_time_for_more_work(draft_ms: float, found: bool) -> None:
+    told = report(measured=results(Truth(draft_ms=draft_ms), (0, 2)), roofline=None)
+    assert ids(told) == ["pass_too_fast"] * found
+    if found:
+        assert message(told, "pass_too_fast").startswith(
+            "A pass with draft length 2 took 16.0 ms, less than the 20.0 ms"
+        )
+
+
 @pytest.mark.parametrize(("clock", "found"), [(2400.0, False), (2200.0, False), (2150.0, True), (2700.0, True)])
 def test_a_clock_that_changes(clock: float, found: bool) -> None:
     measured = results()
