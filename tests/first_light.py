@@ -38,16 +38,15 @@ class Rank(Node):
         return {int(pid): title for pid, _, title in (line.partition(" ") for line in found)}
 
     def ask(self, **body: t.Any) -> dict[str, t.Any]:
-        """Return the answer to a request for a completion."""
+        """Return the answer to a request for a completion; empty for an error."""
         request = json.dumps({"model": self.model, "temperature": 0, **body})
         headers = ["-H", "Content-Type: application/json", "-d", request]
         said = self.spark.exec(["curl", "-sf", "--max-time", "110", *headers, f"{self.url}/completions"])
-        assert said.returncode == 0, said.stderr
-        return dict(json.loads(said.stdout))
+        return dict(json.loads(said.stdout)) if said.returncode == 0 else {}
 
     def is_right(self) -> bool:
         """Return whether the answer to a question is there, and right."""
-        return "Paris" in self.complete(QUESTION)
+        return any("Paris" in choice["text"] for choice in self.ask(prompt=QUESTION, max_tokens=16).get("choices", ()))
 
     def wait_until_it_runs(self) -> None:
         self.wait_until(lambda: self.state["state"] == "running", LOADED_WITHIN_S)
