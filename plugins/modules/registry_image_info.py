@@ -81,6 +81,11 @@ config_digest:
   returned: success
   type: str
   sample: sha256:89ab4567
+cuda:
+  description: CUDA that the image needs of the GPU driver. Null if it brings its own libraries, or says nothing.
+  returned: success
+  type: str
+  sample: 13.0.2
 compressed_bytes:
   description: Size of all compressed layers, which is the size of the download in bytes. Null if it is unknown.
   returned: success

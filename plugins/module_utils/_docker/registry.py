@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import SSLValidationError, open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.cuda import cuda_of
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -257,6 +258,15 @@ def nearest(tag: str, tags: list[str], count: int = 5) -> list[str]:
     return difflib.get_close_matches(tag, tags, n=count, cutoff=0.0)
 
 
+def _cuda(registry: Registry, config_digest: str | None) -> str | None:
+    """Return the CUDA that an image needs of the driver; None if the registry cannot say."""
+    try:
+        configuration = registry.configuration(config_digest) if config_digest else {}
+    except RegistryError:
+        return None
+    return cuda_of((configuration.get("config") or {}).get("Env"))
+
+
 def describe(registry: Registry, reference: Reference, platform: str) -> dict[str, t.Any]:
     """Return the facts that the registry has about an image."""
     result: dict[str, t.Any] = {
@@ -266,6 +276,7 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
         "platforms": [],
         "platform_digest": None,
         "config_digest": None,
+        "cuda": None,
         "compressed_bytes": None,
         "layers": [],
         "tags": [],
@@ -293,10 +304,12 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
         result["platforms"] = [made_for] if made_for else []
         if made_for and not is_for(made_for, platform):
             return result
+    config_digest = (manifest.get("config") or {}).get("digest")
     layers = {layer["digest"]: layer.get("size") or 0 for layer in manifest.get("layers") or []}
     result.update(
         platform_digest=digest,
-        config_digest=(manifest.get("config") or {}).get("digest"),
+        config_digest=config_digest,
+        cuda=_cuda(registry, config_digest),
         layers=[{"digest": digest, "size": size} for digest, size in layers.items()],
         compressed_bytes=sum(layers.values()),
     )

@@ -12,6 +12,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.cuda import cuda_of, too_new
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 
 Row = t.Mapping[str, t.Any]
@@ -52,6 +53,8 @@ class Placement:
     labels: t.Mapping[str, str]
     # The command to run if the registry has no such image; may be empty.
     alternative: str = ""
+    # The version of the GPU driver; empty if the container needs none, or it is unknown.
+    driver: str = ""
 
     def input_of(self, use: Row) -> str:
         return next(
@@ -81,6 +84,7 @@ def problems(place: Placement) -> list[str]:
         *absent_addresses(place),
         *(port_in_use(place, use) for use in place.look["ports_in_use"]),
         wrong_architecture(place),
+        newer_cuda(place),
         unknown_image(place),
         insufficient_space(place),
     )
@@ -158,6 +162,20 @@ def wrong_architecture(place: Placement) -> str:
         f"the local image {place.image} was built for linux/{made_for}, but this machine is linux/{own}. "
         f"Remove it with 'docker image rm {place.image}' and run again, or correct "
         f"{place.inputs['image']}."
+    )
+
+
+def newer_cuda(place: Placement) -> str:
+    """Return a problem if the image needs a newer CUDA than the driver has, which its first kernel would tell."""
+    here = place.look["image"]
+    cuda = cuda_of(here.get("env")) if here else place.registry.get("cuda")
+    own = too_new(cuda, place.driver) if place.image else ""
+    if not own:
+        return ""
+    return (
+        f"the image {place.image} is made for CUDA {cuda}, but the GPU driver {place.driver} has CUDA {own}, where its "
+        f"kernels fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} ({place.inputs['image']}), or "
+        "update DGX OS."
     )
 
 

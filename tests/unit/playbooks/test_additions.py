@@ -104,7 +104,7 @@ ECHO = engines.Engine(
     families=(),
     ranges=[["1.0.0", None]],
     names=engines.OptionNames(*NAMES),
-    options=NAMES,
+    options=(*NAMES, "invented", "look"),
     beyond_head="",
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),

@@ -25,7 +25,8 @@ MANIFEST = {
         {"digest": "sha256:one", "size": 100},
     ],
 }
-CONFIGURATION = {"os": "linux", "architecture": "arm64", "variant": "v8"}
+CONFIGURATION: dict[str, t.Any] = {"os": "linux", "architecture": "arm64", "variant": "v8"}
+CONFIGURATION["config"] = {"Env": ["PATH=/bin", "CUDA_VERSION=13.2.0"]}
 # As Docker builds and pushes on a host with another processor: one manifest and no index.
 FOREIGN = {**MANIFEST, "config": {"digest": "sha256:amd64", "size": 3}}
 BODY = json.dumps(MANIFEST).encode()
@@ -115,11 +116,13 @@ def test_an_image_for_several_platforms(server: Server, ask: Ask) -> None:
         "platforms": ["linux/amd64", "linux/arm64"],
         "platform_digest": DIGEST,
         "config_digest": "sha256:config",
+        "cuda": "13.2.0",
         "compressed_bytes": 120,
         "layers": [{"digest": "sha256:one", "size": 100}, {"digest": "sha256:two", "size": 20}],
         "tags": [],
     }
-    assert [path.partition("?")[0].rpartition("/")[2] for path in server.requests] == ["1.3", "token", "1.3", DIGEST]
+    asked = [path.partition("?")[0].rpartition("/")[2] for path in server.requests]
+    assert asked == ["1.3", "token", "1.3", DIGEST, "sha256:config"]
 
 
 def test_an_image_for_one_platform(server: Server, ask: Ask) -> None:

@@ -151,6 +151,33 @@ def test_what_the_registry_does_not_have() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("cuda", "driver", "own"),
+    [
+        ("13.2.0", "580.95.05", "13.0"),
+        ("13.2.0", "590.44.01", "13.1"),
+        ("13.0.2", "580.95.05", ""),
+        ("12.9.1", "580.95.05", ""),
+        # Of one of them nothing is known.
+        ("13.2.0", "600.1", ""),
+        ("13.2.0", "", ""),
+        (None, "580.95.05", ""),
+    ],
+)
+def test_an_image_whose_cuda_is_newer_than_the_drivers(cuda: str | None, driver: str, own: str) -> None:
+    expected = [
+        f"the image {IMAGE} is made for CUDA {cuda}, but the GPU driver {driver} has CUDA {own}, where its kernels "
+        f"fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} (its_image), or update DGX OS."
+    ]
+    assert told(registry={**THERE, "cuda": cuda}, driver=driver) == (expected if own else [])
+    env = [f"CUDA_VERSION={cuda}"] if cuda else []
+    here = {"image": {"architecture": "arm64", "env": env}}
+    assert told(here, driver=driver) == (expected if own else [])
+    # NVIDIA's own images bring what they need.
+    brings = {"image": {"architecture": "arm64", "env": [*env, "_CUDA_COMPAT_PATH=/usr/local/cuda/compat"]}}
+    assert told(brings, driver=driver) == []
+
+
 def test_a_disk_too_small() -> None:
     (said,) = told({"image_store": {**STORE, "free_bytes": 29_999_999_999}}, registry=THERE)
     assert said == (

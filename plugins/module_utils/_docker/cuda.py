@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Read the CUDA of an image, and that of a GPU driver."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# By the branch of the driver (CUDA release notes, minimum required driver). Of a newer branch nothing is known here.
+OF_DRIVER = {"580": (13, 0), "590": (13, 1)}
+# NVIDIA's own images bring driver libraries that are as new as their CUDA.
+BROUGHT = "_CUDA_COMPAT_PATH"
+
+
+def cuda_of(environment: t.Iterable[str] | None) -> str | None:
+    """Return the CUDA that an image needs of the driver, by its environment; None if it brings it, or says nothing."""
+    values = dict(one.partition("=")[::2] for one in environment or ())
+    return None if BROUGHT in values else values.get("CUDA_VERSION") or None
+
+
+def too_new(cuda: str | None, driver: str) -> str:
+    """Return the CUDA of a driver if an image needs a newer one; empty if not, or if one of them is unknown."""
+    own, found = OF_DRIVER.get(driver.partition(".")[0]), re.match(r"(\d+)\.(\d+)", cuda or "")
+    if own is None or found is None or (int(found[1]), int(found[2])) <= own:
+        return ""
+    return f"{own[0]}.{own[1]}"
