@@ -50,5 +50,5 @@ def test_a_failure_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "require_lease", lambda *_: None)
     ended = {"finished": True, "error": "It died.", "progress": {"text": "It died."}}
     action = actions.made(watched_job, {"name": "fetch", "directory": "/jobs"}, lambda *_a, **_k: dict(ended))
-    assert action.run(task_vars={"inventory_hostname": "spark-1"})["msg"] == "It died."
+    assert action._follow({"timeout": 0, "interval": 10}, "spark-1", {})["msg"] == "It died."
     assert said == []
