@@ -21,11 +21,22 @@ display = Display()
 # Path of the archive on a host that must not keep it.
 ON_THE_WAY = "~/.dgx-spark-diagnosis.tar.gz"
 
+ABOUT = "About the failure below:"
+# The name of a row, and the source of the evidence that the failure is itself.
+LABEL = re.compile(r"^  (?:cause|evidence|fix) +(?:the message: (?:\S+: )?)?")
+
 
 def bundle_path(where: str, host: str, hosts: t.Sequence[str]) -> Path:
     """Return the path of an archive, relative to the working directory. With several hosts, each has its own file."""
     path = Path(os.environ.get("PWD", ""), Path(where).expanduser())
     return path if len(hosts) == 1 else Path(re.sub(r"([.]tar[.]gz|[.]tgz)$", "", str(path)) + f"-{host}.tar.gz")
+
+
+def new_lines(lines: t.Sequence[str], message: str) -> list[str]:
+    """Return the lines of a diagnosis that the message of the failure does not have already."""
+    known = " ".join(message.split())
+    new = [line for line in lines[1:] if LABEL.sub("", line).rstrip(".") not in known]
+    return [lines[0] if len(new) == len(lines) - 1 else ABOUT, *new] if new else []
 
 
 class ActionModule(ActionBase):
@@ -57,9 +68,10 @@ class ActionModule(ActionBase):
             result = dict(self._execute_module(module_args=arguments, task_vars=variables))
         except AnsibleError:
             result = {}
-        if result.get("verdict") == "problem":
-            display.display("\n" + "\n".join(fit_lines(result["lines"])) + "\n")
-        return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
+        message = str(arguments["failure_message"])
+        if result.get("verdict") == "problem" and (lines := new_lines(result["lines"], message)):
+            display.display("\n" + "\n".join(fit_lines(lines)) + "\n")
+        return {"failed": True, "changed": False, "msg": message}
 
     def _fetch_bundle(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Fetch the archive and remove it from the host. Return the error, or an empty text."""

@@ -48,7 +48,8 @@ class Engine(engine.Engine):
             raise
         except (OSError, http.client.HTTPException) as e:
             raise EngineError(
-                f"the Docker Engine does not answer on {self.path} ({reason_of(e)}); is it running?"
+                f"the Docker Engine does not answer on {self.path} ({reason_of(e)}); start it with 'sudo "
+                "systemctl start docker', then run again."
             ) from e
 
     def find(self, path: str) -> t.Any:

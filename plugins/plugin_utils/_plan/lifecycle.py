@@ -166,6 +166,7 @@ def failure_message(name: str, reasons: ByHost, log: str, rollback_text: str, re
     kept = f"Its log is in {log}." if log else "It left no log."
     if result:
         why = failure_reason(name, result) or "it failed on another Spark."
+        why = "the reason is the same." if why in reasons.values() else why
         rollback_text = f"The previous deployment could not be started again either: {why}"
     return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in reasons.values() if why), kept, rollback_text])
 

@@ -134,7 +134,9 @@ class Following(ActionBase):
             if "attached" in first:
                 result["attached"] = first["attached"]
             finished = bool(result.get("finished"))
-            ticker.tell(result.get("progress"), now, last=finished)
+            # The failure itself is printed at its end.
+            if not (result.get("failed") or result.get("error")):
+                ticker.tell(result.get("progress"), now, last=finished)
             if result.get("failed") or result.get("skipped") or result.get("unreachable"):
                 return result
             if "finished" not in result:

@@ -77,6 +77,16 @@ def test_a_docker_that_cannot_serve(spark: Spark, internet: Internet, change: st
     assert internet.requests("nvcr.io") == []
 
 
+@pytest.mark.parametrize("name", ["stop", "start", "cleanup"])
+def test_a_docker_that_does_not_answer_is_not_taken_for_no_server(spark: Spark, name: str) -> None:
+    # The login's session is older than its membership, so only sg learns that nothing answers.
+    spark.exec("gpasswd --delete spark docker; pkill -u spark sshd")
+    playbook.run("status")
+    spark.exec("usermod --append --groups docker spark")
+    with changed(spark, STOP, START):
+        assert "Docker is installed and does not answer" in playbook.fail(name).message
+
+
 def test_the_room_is_looked_for_where_docker_really_keeps_its_images(spark: Spark, internet: Internet) -> None:
     # This Docker has containerd keep them.
     before = spark.read_file(CONTAINERD)

@@ -16,6 +16,7 @@ from tests.unit import plays
 
 REPOSITORY = Path(__file__).parents[3]
 NOT_THERE = 'Error starting container 1: 400 Client Error ("invalid mount config: bind source path does not exist: /x")'
+NO_ANSWER = 'Error connecting: ("Connection refused")'
 NO_DEVICE = 'Error starting container 1: 500 Server Error ("error gathering device information: /dev/none")'
 
 
@@ -39,6 +40,7 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
     ("reason", "remedy"),
     [
         (NOT_THERE, "Run the playbook again that deployed it, which writes what is not there."),
+        (NO_ANSWER, "Docker does not answer. Start it with 'sudo systemctl start docker', then run again."),
         (NO_DEVICE, "_network and _ulimits are handed to Docker as they are) and run again."),
     ],
 )

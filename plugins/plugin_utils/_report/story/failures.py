@@ -80,12 +80,16 @@ def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
     # The module setup runs several modules.
     modules = result.get("failed_modules")
     lines += [failure_text(module, host) for module in modules.values()] if isinstance(modules, dict) else []
-    if result.get("rc"):
+    outputs = {
+        name: text
+        for name in ("stderr", "module_stderr", "stdout", "module_stdout")
+        if (text := str(result.get(name) or "").strip()) and text not in lines[0]
+    }
+    # Of a program of this collection, the message is a sentence.
+    if result.get("rc") and (outputs or "return code" in lines[0]):
         lines.append(f"rc: {result['rc']}")
-    for name in ("stderr", "module_stderr", "stdout", "module_stdout"):
-        text = str(result.get(name) or "").strip()
-        if text and text not in lines[0]:
-            lines += [f"{name}:", *(f"    {line}" for line in tail(text).splitlines())]
+    for name, text in outputs.items():
+        lines += [f"{name}:", *(f"    {line}" for line in tail(text).splitlines())]
     return "\n".join(lines)
 
 

@@ -61,6 +61,19 @@ def test_in_check_mode_there_is_none(tmp_path: Path) -> None:
     ("found", "shown"),
     [
         ({"verdict": "problem", "lines": ["No memory.", "Stop something."]}, ["\nNo memory.\nStop something.\n"]),
+        (
+            {
+                "verdict": "problem",
+                "lines": [
+                    "problem found",
+                    "  cause        It failed",
+                    "  evidence     the message: spark-1: It failed.",
+                    "  more         docs/troubleshooting.md#memory",
+                ],
+            },
+            ["\nAbout the failure below:\n  more         docs/troubleshooting.md#memory\n"],
+        ),
+        ({"verdict": "problem", "lines": ["problem found", "  cause        It failed"]}, []),
         ({"verdict": "unknown", "lines": ["Nothing is known."]}, []),
         ({"failed": True, "msg": "no Python"}, []),
         (None, []),

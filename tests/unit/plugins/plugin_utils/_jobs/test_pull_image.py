@@ -269,7 +269,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     assert pull_image.main(["--socket", f"{tmp_path}/none.sock", IMAGE]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "error": f"The Docker Engine does not answer on {tmp_path}/none.sock (No such file or directory); "
-        "is it running?"
+        "start it with 'sudo systemctl start docker', then run again."
     }
 
 

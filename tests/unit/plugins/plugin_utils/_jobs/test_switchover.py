@@ -628,7 +628,7 @@ def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
 
 
 def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="is it running"):
+    with pytest.raises(EngineError, match="start it with"):
         switchover.Switchover(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).finalize("")
 
 

@@ -189,6 +189,9 @@ def test_what_a_run_ends_with() -> None:
     assert lifecycle.failure_message("a", whys, "", "", {"msg": "a: It is gone."}) == (
         "a: The server died. It left no log. The previous deployment could not be started again either: It is gone."
     )
+    same = lifecycle.failure_message("a", whys, "", "", {"msg": "a: The server died."})
+    assert same.count("The server died.") == 1
+    assert same.endswith("either: the reason is the same.")
     # It is only here because another one could not.
     assert lifecycle.failure_message("a", whys, "", "", {"msg": ""}).endswith("either: it failed on another Spark.")
 

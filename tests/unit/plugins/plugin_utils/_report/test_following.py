@@ -9,7 +9,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action import watched_job
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import following
+
+from tests.unit import actions
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,13 @@ def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert following.is_followed(one)
     monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
     assert not following.is_first_to_say(one)
+
+
+def test_a_failure_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(following.display, "display", said.append)
+    monkeypatch.setattr(following, "require_lease", lambda *_: None)
+    ended = {"finished": True, "error": "It died.", "progress": {"text": "It died."}}
+    action = actions.made(watched_job, {"name": "fetch", "directory": "/jobs"}, lambda *_a, **_k: dict(ended))
+    assert action._follow({"timeout": 0, "interval": 10}, "spark-1", {})["msg"] == "It died."
+    assert said == []

@@ -80,6 +80,8 @@ def test_durations(seconds: float, expected: str) -> None:
         ({"msg": "one: No way."}, "No way."),
         ({}, "Failed without a message."),
         ({"censored": "the output has been hidden"}, "the output has been hidden"),
+        ({"msg": "The download failed.", "rc": 1}, "The download failed."),
+        ({"msg": "non-zero return code", "rc": 1}, "non-zero return code\nrc: 1"),
         ({"msg": "Broken", "rc": 2, "stdout": "a\nb"}, "Broken\nrc: 2\nstdout:\n    a\n    b"),
         ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why\nstdout:\n    a"),
         ({"msg": ["One.", "Two."]}, "One.\nTwo."),
