@@ -32,6 +32,8 @@ DATA = "tests/mutants.yml"
 GREEN, RED = 0, 1
 # Longest time of unit tests and of tests on the twin. After that, they count as hung.
 LONGEST_S, LONGEST_ON_TWIN_S = 300, 1800
+# Longest wait of a unit test for one event (tests/unit/waiting.py). With a defect, it may never come.
+WAIT_S = 120
 
 
 class MutantError(Exception):
@@ -87,7 +89,7 @@ def copy(root: Path, place: Path) -> None:
 def run(place: Path, tests: t.Sequence[str], seconds: float) -> int | None:
     """Run the tests and return pytest's exit status; None if it does not end in time."""
     command = [sys.executable, "-m", "pytest", "-q", "--exitfirst", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TESTS_WAIT_S": str(WAIT_S)}
     try:
         done = subprocess.run(
             command, cwd=place, env=environment, timeout=seconds, check=False, stdout=subprocess.DEVNULL

@@ -80,7 +80,11 @@ def test_a_library_of_something_else(tmp_path: Path) -> None:
 
 def test_a_driver_that_hangs(tmp_path: Path) -> None:
     # The last line starts it.
-    hangs = "import time\nDEADLINE_S, ask = 0.2, lambda *_: time.sleep(100)\nmain()\n"
+    hangs = (
+        "DEADLINE_S, ask, join = 0.2, lambda *_: threading.Event().wait(), threading.Thread.join\n"
+        "def joined(thread, seconds):\n    assert seconds == DEADLINE_S\n    join(thread, seconds)\n"
+        "threading.Thread.join = joined\nmain()\n"
+    )
     code, said = check(tmp_path, PROGRAM.rpartition("if __name__")[0] + hangs)
     assert (code, said["problem"]) == (1, "cuInit(0) gave no answer within 0 s")
 

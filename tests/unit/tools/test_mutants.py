@@ -40,6 +40,11 @@ def test_a_defect_that_is_seen(tree: t.Callable[..., Path], capsys: pytest.Captu
     assert (root / "program.py").read_text(encoding="utf-8") == PROGRAM
 
 
+def test_a_wait_for_one_event_ends_before_the_tests_count_as_hung(tree: t.Callable[..., Path]) -> None:
+    waits = f"import os\n\n\ndef test_wait():\n    assert float(os.environ['TESTS_WAIT_S']) < {mutants.LONGEST_S}\n"
+    assert mutants.main([], tree(f"{TEST}\n\n{waits}", doubles=ROW)) == 0
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
