@@ -69,7 +69,7 @@ def test_nobody_gets_in_the_way_and_stop_ends_it(spark: Spark, tmp_path: Path) -
     running.kill()
     assert "a benchmark is running (draft length 2)" in playbook.fail("single_eagle3").message
     assert "draft length 2" in playbook.run("status").output
-    playbook.succeed("stop")
+    assert "Ended the running job benchmark. Stopped." in playbook.succeed("stop").output
     assert spark.exec(["test", "-e", f"{DEPLOYMENT}/trial/lease.json"]).returncode != 0
     playbook.succeed("start")
     wait_until_it_serves_its_own(spark)
