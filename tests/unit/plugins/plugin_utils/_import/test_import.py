@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.conv
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import MOST_BYTES, read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import complete
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RecipeError, complete
 
 # Format 1: doubled braces, a key that is there twice, flags with underscores, a comment behind a backslash, numbers as
 # text, tensor_parallel 2 of what serves on one Spark, a variable that is gone, one of a shell, and no mods.
@@ -322,6 +322,8 @@ def test_code_of_a_model_needs_permission_and_a_commit(load: Load) -> None:
     assert imported.recipe["options"]["trust-remote-code"] is True
     assert "--trust-remote-code" not in dict(imported.dropped)
     complete("example", imported.recipe)
+    with pytest.raises(RecipeError, match=r"options\.trust-remote-code: would run Python"):
+        complete("example", {**imported.recipe, "target_model": {"id": "example/Example-NVFP4"}})
     for revision in (None, "main"):
         with pytest.raises(RecipeImportError, match="'model_revision', from https://"):
             load(FIRST, choices, model_revision=revision)
