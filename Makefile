@@ -108,7 +108,7 @@ faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); 
 	@$(PYTHON) -m tools.test faults
 
 .PHONY: engines
-engines: dev engine  ## The real vLLM on this machine's processor answers the modules and other projects' clients, or CASES="words of pytest -k"
+engines: dev engine  ## The real vLLM on this machine's processor answers the modules and other projects' clients, and is benchmarked, or CASES="words of pytest -k"
 	pytest --verbose tests/engines -k "$(CASES)"
 
 .PHONY: soak
