@@ -109,7 +109,7 @@ faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); 
 
 .PHONY: engines
 engines: export TWIN ?= a
-engines: dev engine  ## The real vLLM answers modules and clients, and is deployed, killed and cut on the twin (CASES="words of pytest -k")
+engines: dev engine  ## The real vLLM answers modules and clients, is measured, killed and cut on the twin (CASES="words of pytest -k")
 	@ran=; failed=; for part in tests/engines tests/system/*_vllm; do \
 	  code=0; pytest --verbose --durations 5 "$$part" -k "$(CASES)" || code=$$?; \
 	  case $$code in 0) ran=1;; 5) ;; *) ran=1 failed=1;; esac; \

@@ -420,8 +420,8 @@ def _counts(point: Point) -> t.Iterator[dict[str, str]]:
     if point.grouped:
         yield _finding(
             "grouped_chunks",
-            f"{_sentence(point.title)} the server sends several passes in one chunk, so passes cannot be told apart; "
-            "set stream_interval: 1 in the engine options.",
+            f"{_sentence(point.title)} the server sends several passes in one chunk, so passes cannot be told apart. "
+            "Either the Spark was busy, or the engine options have a stream interval above 1.",
         )
         return
     if not point.drafts:

@@ -38,8 +38,7 @@ def drafts(tag: str, checkpoint: Path) -> Path:
     unfinished.mkdir(parents=True)
     mounts = {checkpoint: "/model:ro", unfinished: "/made", HERE: "/programs:ro"}
     options = [part for path, place in mounts.items() for part in ("--volume", f"{path.resolve()}:{place}")]
-    # The machine may have other work.
-    options += ["--cpu-shares", "128", "--network", "none", "--shm-size", "1g"]
+    options += ["--network", "none", "--shm-size", "1g"]
     user = f"{os.getuid()}:{os.getgid()}"
     for program in PROGRAMS:
         log = f"/made/{program}.log"

@@ -11,11 +11,13 @@ import subprocess
 import typing as t
 
 import pytest
+import yaml
 
 from tests.twin import __main__ as command
 from tests.twin import lifecycle, real_model
+from tests.twin.drafts import __main__ as drafts
 from tests.twin.internet import hub
-from tests.twin.names import KEPT_PORT, REGISTRY_PORT, TwinError
+from tests.twin.names import KEPT_PORT, PACKAGE, REGISTRY_PORT, TwinError
 from tests.twin.spark import clamp_limits
 from tests.twin.wheels import BuildError
 
@@ -61,6 +63,25 @@ def test_an_offered_model_is_left_alone_until_another_checkpoint(
     assert (place / real_model.IDENTIFIER / "late.json").exists()
     # What the Hub no longer needs is still the checkpoint's.
     assert (tmp_path / "model-4567" / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_the_drafts_are_those_that_a_recipe_wants(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in drafts.OFFERED:
+        (tmp_path / "made" / name).mkdir(parents=True)
+        (tmp_path / "made" / name / "config.json").write_text("{}")
+    (tmp_path / "hub").mkdir()
+    monkeypatch.setattr(drafts, "HUB", tmp_path / "hub")
+    monkeypatch.setattr(drafts, "VLLM_LOCK", tmp_path / "lock")
+    monkeypatch.setattr(drafts.build, "build", lambda: "tag")
+    monkeypatch.setattr(drafts.build, "checkpoint", lambda _tag: tmp_path / "model")
+    monkeypatch.setattr(drafts, "drafts", lambda _tag, _checkpoint: tmp_path / "made")
+    drafts.offer()
+    content = hub.Content(tmp_path / "hub")
+    recipe = yaml.safe_load((PACKAGE / "recipes/methods.yml").read_text())
+    wanted = {variant["draft_model"]["id"] for variant in recipe["variants"].values()}
+    assert wanted == {identifier for identifier, _words in drafts.OFFERED.values()}
+    offered = [content.repository(identifier) for identifier in wanted]
+    assert len({one.commit("main") for one in offered if one}) == len(wanted)
 
 
 def test_a_failed_build_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
