@@ -29,11 +29,15 @@ def engine_core(node: Rank) -> int:
     return next(pid for pid, title in node.processes().items() if title.startswith("VLLM::EngineCor"))
 
 
+def worker(node: Rank) -> int:
+    return next(pid for pid, title in node.processes().items() if title.startswith("VLLM::Worker"))
+
+
 def supervisor(node: Rank) -> int:
     return int(node.inspect()["State"]["Pid"])
 
 
-@pytest.mark.parametrize("process", [api_server, engine_core, supervisor])
+@pytest.mark.parametrize("process", [api_server, engine_core, worker, supervisor])
 def test_whatever_is_killed_text_comes_again(alone: Rank, process: t.Callable[[Rank], int]) -> None:
     before, all_of_it = alone.inspect()["RestartCount"], set(alone.processes())
     restarts = alone.state["restarts"]
