@@ -414,8 +414,8 @@ disk:
       elements: dict
     caches:
       description:
-        - Volumes of compiled kernels and of downloaded code, with C(volume), C(bytes), C(in_use), and C(image), the
-          beginning of the ID of the image whose kernels they are. C(image) is null for downloaded code.
+        - Volumes of compiled kernels and of downloaded code, with C(volume), C(bytes), C(in_use) and C(image).
+        - C(image) is the beginning of the ID of the image whose kernels they are. It is null for downloaded code.
         - Null if Docker is not usable.
       type: list
       elements: dict

@@ -129,7 +129,7 @@ def test_mtp_needs_layers_that_predict(
     given: dict[str, t.Any], options: dict[str, t.Any], target: dict[str, t.Any], refused: bool
 ) -> None:
     facts = {"spark-1": {**FACTS, "a/target": target}}
-    asked = {
+    asked: dict[str, t.Any] = {
         "given": {"draft": "", "draft_length": 3, **given},
         "options": options,
         "facts": facts,
