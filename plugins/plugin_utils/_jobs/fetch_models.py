@@ -425,7 +425,7 @@ class Fetch:
                 raise FetchError(
                     f"The checksum of {' and of '.join(again)} is not the Hub's, though it was fetched again, so it "
                     "was deleted: see whether memory and disk of this Spark are sound, and what answers for the Hub, "
-                    "and run again"
+                    "and run again."
                 )
         for item in self.repositories:
             write_ref(item)
