@@ -571,6 +571,19 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         ),
     ),
     KnownProblem(
+        "pull_server",
+        JOB,
+        "The registry answered with an error of its own",
+        "Wait some minutes and run again. The download continues where it stopped.",
+        DOCKER_DOCS,
+        substrings=(
+            ": 500 Internal Server Error",
+            ": 502 Bad Gateway",
+            ": 503 Service Unavailable",
+            ": 504 Gateway Timeout",
+        ),
+    ),
+    KnownProblem(
         "fetch_gated",
         JOB,
         "The account of the Hugging Face token has not accepted the model's licence",

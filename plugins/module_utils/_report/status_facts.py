@@ -168,7 +168,7 @@ class StatusInspector(Gatherer):
         if slot is not None and status.deployment and record is None:
             message = (
                 f"{status.deployment} is not verified in its present configuration: its run was interrupted or still "
-                "continues. Run its playbook again."
+                "continues, or its record.json is missing or damaged. Run its playbook again."
             )
             status.findings = [{"id": "not_recorded", "message": message}]
         if slot is not None and slot["name"] == f"{self._params['container']}{STANDBY}":

@@ -149,6 +149,7 @@ def finding(name: str) -> dict[str, t.Any]:
 
 
 TRIAL = {"id": "draft-3", "title": "draft length 3"}
+SERVER_ERROR = "Pulling x failed: failed open: unexpected status code https://nvcr.io/v2/x: 503 Service Unavailable."
 NO_NETWORK = "Pulling x failed because nvcr.io could not be reached well enough (dial tcp: no such host); run it again."
 CUDA = "CUDA out of memory\n[entrypoint] the server ended with exit code 1\n"
 FULL = [Disk("images", "/var/lib/docker", 4096, 100 * GB)]
@@ -256,6 +257,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
         job("pull", error="The registry refuses x for now because of too many requests (toomanyrequests)"),
     ),
     ("pull_network", job("pull", error=NO_NETWORK)),
+    ("pull_server", job("pull", error=SERVER_ERROR)),
     ("fetch_gated", job(error="The Hub does not let the token's owner download x: accept the licence on https://y")),
     ("fetch_token", job(error="The Hub refuses the token as invalid while downloading x: make a new one")),
     ("fetch_gone", job(error="The Hub no longer has x at 0123: look at https://y")),
