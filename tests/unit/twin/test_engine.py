@@ -79,7 +79,7 @@ def test_counters_agree_with_the_answer() -> None:
 
 def speculation(**section: t.Any) -> Speculation:
     """As the server makes it of its options."""
-    made = cli._speculation(TorchLlmArgs(**{"model": "m", "speculative_config": section}))
+    made = cli._speculation(TorchLlmArgs.model_validate({"model": "m", "speculative_config": section}))
     assert made is not None
     return made
 
