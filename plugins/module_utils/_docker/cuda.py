@@ -4,7 +4,10 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Read the CUDA of an image, and that of a GPU driver."""
+"""Read the CUDA of an image, and that of a GPU driver.
+
+Source: NVIDIA/nvbandwidth issue 61, where kernels of CUDA 13.2 fail on driver 580 (cudaErrorUnsupportedPtxVersion).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import typing as t
 
 # By the branch of the driver (CUDA release notes, minimum required driver). Of a newer branch nothing is known here.
 OF_DRIVER = {"580": (13, 0), "590": (13, 1)}
-# NVIDIA's own images bring driver libraries that are as new as their CUDA.
+# NVIDIA's own images bring driver libraries that are as new as their CUDA: the log in NVIDIA/TensorRT-LLM PR 19345.
 BROUGHT = "_CUDA_COMPAT_PATH"
 
 
