@@ -30,6 +30,8 @@ Report = t.Mapping[str, t.Any]
 
 ALL = "all prompts"
 ALIKE = 0.01
+# Without speculation, one engine is as fast in all reports, unless something else used the Spark.
+STEADY = 0.1
 # What has to be equal for a difference in speed to be one of engine and method, in words.
 CONDITIONS = {
     "hardware": "They ran on different hardware or drivers",
@@ -179,3 +181,14 @@ def _notes(reports: t.Sequence[Report], ways: t.Sequence[Way], prompts: int) -> 
     for key, words in CONDITIONS.items():
         if any(report.get(key) != reports[0].get(key) for report in reports):
             yield f"{words}, so a difference in speed is not of engine and method alone."
+    plain: dict[str, list[float]] = {}
+    for report in reports:
+        off = without_drafts(report["points"])
+        if off and off["tokens_per_second"]:
+            plain.setdefault(engine_words(report), []).append(off["tokens_per_second"]["mean"])
+    for engine, speeds in plain.items():
+        if min(speeds) < max(speeds) * (1 - STEADY):
+            yield (
+                f"Without speculation, {engine} made {min(speeds):.0f} to {max(speeds):.0f} tokens/s in these reports. "
+                "Something else used the Spark meanwhile, so measure again while it is idle."
+            )

@@ -110,6 +110,11 @@ def test_what_limits_the_comparison(changes: dict[str, t.Any], note: str) -> Non
     assert note in said
 
 
+def test_an_engine_that_was_slower_in_another_report() -> None:
+    (note,) = rank([reports.report(), reports.report(truth(0.7, 24.0), method="mtp")]).notes
+    assert note.startswith("Without speculation, TensorRT-LLM made 42 to 50 tokens/s in these reports.")
+
+
 def test_only_common_prompts_count() -> None:
     results = reports.report(draft_lengths=(0, 1))
     few = reports.report(draft_lengths=(0, 1), **MTP)
