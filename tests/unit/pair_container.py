@@ -64,7 +64,7 @@ class PairContainer(Container):
             "DGX_SPARK_RANK": "1" if arguments else "0",
             "DGX_SPARK_FABRIC_ADDRESSES": f"{own},127.0.1.1",
             "DGX_SPARK_PEER_ADDRESSES": f"{peer},127.0.1.2",
-            "DGX_SPARK_SSH_PORT": str(port),
+            "DGX_SPARK_WORKER_PORT": str(port),
             "DGX_SPARK_PEER_LOST_S": str(lost_s),
             "DGX_SPARK_PROBE_INTERVAL_S": "0",
             "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",

@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 RANK_LABEL = f"{LABEL}rank"
 OPTIONS_LABEL = f"{LABEL}options"
 ROLES = ("head", "worker")
-SSH_PORT = 2233
+WORKER_PORT = 2233
 # The connections of ranks in ranks.json.
 TRANSPORT = "transport"
 ASK_TIMEOUT_S = 2.0
@@ -73,7 +73,7 @@ class ClusterView:
 
     rank: int
     rails: tuple[Rail, ...]
-    ssh_port: int = SSH_PORT
+    worker_port: int = WORKER_PORT
     # All, and the addresses of all others on the first rail, in the order of the ranks, as far as they are known.
     nodes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -173,11 +173,11 @@ def cluster_of(
         return None
     rows = recorded.get("rails")
     rails = tuple(rail for rail in map(_rail, rows if isinstance(rows, list) else []) if rail)
-    port = environment.get("DGX_SPARK_SSH_PORT", "")
+    port = environment.get("DGX_SPARK_WORKER_PORT", "")
     return ClusterView(
         rank,
         rails or _rails_of_environment(environment),
-        int(port) if port.isdigit() else SSH_PORT,
+        int(port) if port.isdigit() else WORKER_PORT,
         nodes,
         others,
     )
@@ -241,7 +241,7 @@ def _ask(cluster: ClusterView, address: str, timeout: float) -> str:
         try:
             # Not by the way round that the management network may offer: without its address it has no way.
             probe.bind((cluster.rails[0].address, 0))
-            probe.connect((address, cluster.ssh_port))
+            probe.connect((address, cluster.worker_port))
         except ConnectionRefusedError:
             return REFUSED
         except OSError:

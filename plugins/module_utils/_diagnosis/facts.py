@@ -521,7 +521,7 @@ def worker_ssh_absent(evidence: Evidence) -> Answer:
     if stopped(evidence):
         # Both are, and start.yml starts both.
         return None
-    return f"{evidence.cluster.peer_address} answers, and nothing listens there on port {evidence.cluster.ssh_port}"
+    return f"{evidence.cluster.peer_address} answers, and nothing listens there on port {evidence.cluster.worker_port}"
 
 
 def peer_lost(evidence: Evidence) -> Answer:

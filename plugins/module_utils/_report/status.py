@@ -230,7 +230,7 @@ def cluster_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
     peer = {
         "name": cluster.peer,
         "address": cluster.peer_address,
-        "port": cluster.ssh_port,
+        "port": cluster.worker_port,
         "answers": facts.peer_answers,
     }
     network = facts.network_now

@@ -224,14 +224,14 @@ def node_links(
     facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
     is_configured: bool,
-    ssh_port: int,
+    worker_port: int,
     copy_port: int,
 ) -> dict[str, t.Any]:
     """Return the verified rails, their findings, and the completed steps.
 
     The steps are `link`, if the link is as planned and verified, and `ssh_keys`, if the key files are current."""
     proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not verified."}
-    is_known = keys_are_current(host, facts, rails, ssh_port, copy_port)
+    is_known = keys_are_current(host, facts, rails, worker_port, copy_port)
     completed_steps = {"link": is_configured and not proof["error"], "ssh_keys": is_known}
     findings = [f"{host}: {finding}" for finding in proof["findings"]]
     return {
@@ -304,17 +304,17 @@ def _file(name: str, content: str) -> dict[str, str]:
     return {"name": name, "content": content, "mode": "0600"}
 
 
-def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> str:
+def _known(nodes: t.Sequence[Facts], rank: int, worker_port: int, copy_port: int) -> str:
     """Return the host keys of the later ranks: the head starts them, and copies go to the next one."""
     return "".join(
-        known_hosts(node["addresses"], [*([] if rank else [ssh_port]), *([] if later else [copy_port])], node["key"])
+        known_hosts(node["addresses"], [*([] if rank else [worker_port]), *([] if later else [copy_port])], node["key"])
         for later, node in enumerate(nodes[rank + 1 :])
     )
 
 
-def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> Files:
+def _trusted(nodes: t.Sequence[Facts], rank: int, worker_port: int, copy_port: int) -> Files:
     """Return the permanent files: the hosts that a node connects to, and the head's key."""
-    known = _known(nodes, rank, ssh_port, copy_port)
+    known = _known(nodes, rank, worker_port, copy_port)
     files = [_file("known_hosts", known)] if known else []
     if rank:
         files.append(_file("authorized_keys", authorized_keys(nodes[0]["addresses"], LAUNCH, nodes[0]["key"])))
@@ -325,7 +325,7 @@ def keys_are_current(
     host: str,
     facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
-    ssh_port: int,
+    worker_port: int,
     copy_port: int,
 ) -> bool:
     """Return whether a node has its own key and the current keys of the other nodes."""
@@ -335,7 +335,7 @@ def keys_are_current(
     nodes = [
         {"addresses": [rail["address"] for rail in rails[name]], "key": look["key"]} for name, look in facts.items()
     ]
-    return bool(digest(_trusted(nodes, list(facts).index(host), ssh_port, copy_port)) == own["trusted"])
+    return bool(digest(_trusted(nodes, list(facts).index(host), worker_port, copy_port)) == own["trusted"])
 
 
 def key_exchange(
@@ -364,7 +364,7 @@ def trust(
     hosts: t.Mapping[str, Facts],
     host: str,
     directory: str,
-    ssh_port: int,
+    worker_port: int,
     copy_port: int,
     key: str,
     streams: int,
@@ -378,7 +378,7 @@ def trust(
     owner's addresses only.
     """
     nodes, rank = list(hosts.values()), list(hosts).index(host)
-    files = _trusted(nodes, rank, ssh_port, copy_port)
+    files = _trusted(nodes, rank, worker_port, copy_port)
     copies = _copies(nodes[rank - 1], nodes[rank], directory, copy_port) if rank else []
     way: dict[str, t.Any] = {}
     for name in list(hosts)[rank + 1 :][:1]:

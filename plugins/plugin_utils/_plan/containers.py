@@ -77,7 +77,7 @@ class Node:
     environment: t.Mapping[str, t.Any]
     # The fabric.
     rails: t.Sequence[Rail]
-    ssh_port: int
+    worker_port: int
     # The hash of the container's files, and the directories that are mounted among them.
     generation: str
     subdirectories: t.Sequence[str]
@@ -178,7 +178,7 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_RANK": str(rank),
         "DGX_SPARK_FABRIC_ADDRESSES": ",".join(ends.addresses),
         "DGX_SPARK_PEER_ADDRESSES": peer_addresses(nodes, rank),
-        "DGX_SPARK_SSH_PORT": str(node.ssh_port),
+        "DGX_SPARK_WORKER_PORT": str(node.worker_port),
         "DGX_SPARK_PEER_LOST_S": str(node.worker_timeout_s),
         "NCCL_SOCKET_IFNAME": ",".join(ends.interfaces),
         "NCCL_IB_HCA": ",".join(rail_list(node.rails, "rdma")),
@@ -338,7 +338,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
         "ranks": len(nodes),
         "head": head,
         "workers": workers,
-        "port": str(node.ssh_port),
+        "port": str(node.worker_port),
         "subnets": list(ends_of(node.rails).subnets),
     }
 

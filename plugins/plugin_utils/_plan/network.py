@@ -26,13 +26,13 @@ class OtherHostError(PlanError):
     """The Sparks cannot be joined; the reason is reported on another Spark."""
 
 
-def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
+def ports(rails: t.Sequence[t.Mapping[str, t.Any]], worker_port: int, copy_port: int) -> list[dict[str, t.Any]]:
     """Return the ports that others will connect to, on the first of the addresses that this Spark has or will have."""
     return [
         {"address": rail["address"], "port": port, "input": name, "use": use}
         for rail in rails[:1]
         for name, port, use in (
-            ("spark_network_ssh_port", ssh_port, "container"),
+            ("spark_network_worker_port", worker_port, "container"),
             ("spark_network_copy_port", copy_port, "copies"),
         )
     ]
@@ -87,7 +87,7 @@ def host_plan(
     start_on_nic: t.Any = None,
     keep_nic_on: t.Any = None,
     close_fabric: t.Any = None,
-    ssh_port: int = 0,
+    worker_port: int = 0,
     copy_port: int = 0,
 ) -> dict[str, t.Any]:
     """Return the host's part. Raises PlanError: a refusal is the same for all, and so said once."""
@@ -117,7 +117,7 @@ def host_plan(
         "copy_target": after,
         # In words.
         "others": " or ".join(name for name in hosts if name != host),
-        "ports": ports(own["rails"], ssh_port, copy_port) if before else [],
+        "ports": ports(own["rails"], worker_port, copy_port) if before else [],
         "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # The next rank, with which the link is verified.
         "peer": after or order[1],

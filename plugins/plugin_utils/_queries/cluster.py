@@ -28,14 +28,14 @@ def compare(
     facts: Mapping,
     rails: Mapping,
     is_configured: bool,
-    ssh_port: int,
+    worker_port: int,
     copy_port: int,
     findings: t.Sequence[str] = (),
     clock_skew: float = 60,
     allow_differences: t.Sequence[str] = (),
 ) -> Result:
     compared = plans.compare_nodes(facts, clock_skew, allow_differences)
-    own = plans.node_links(run.host, facts, rails, is_configured, ssh_port, copy_port)
+    own = plans.node_links(run.host, facts, rails, is_configured, worker_port, copy_port)
     # Findings about all Sparks are reported once.
     shared = compared["findings"] if run.host == next(iter(facts)) else []
     return {**compared, **own, "findings": [*findings, *own["findings"], *shared]}
@@ -49,7 +49,7 @@ def keys(
     users: Mapping,
     pythons: Mapping,
     directory: str,
-    ssh_port: int,
+    worker_port: int,
     copy_port: int,
     key: str,
     streams: int,
@@ -57,7 +57,7 @@ def keys(
 ) -> Result:
     hosts = plans.key_exchange(rails, facts, keys, users, pythons)
     try:
-        return plans.trust(hosts, run.host, directory, ssh_port, copy_port, key, streams, patience)
+        return plans.trust(hosts, run.host, directory, worker_port, copy_port, key, streams, patience)
     except ValueError as error:
         raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
 

@@ -35,13 +35,13 @@ def plan(
     start_on_nic: t.Any = "auto",
     keep_nic_on: t.Any = "auto",
     close_fabric: t.Any = "auto",
-    ssh_port: int = 0,
+    worker_port: int = 0,
     copy_port: int = 0,
 ) -> Result:
     addresses, named = (fabric.parsed_input(value) or None for value in (plan, interfaces))
     wish = FabricSpec(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
     try:
-        return network.host_plan(run.host, hosts, wish, start_on_nic, keep_nic_on, close_fabric, ssh_port, copy_port)
+        return network.host_plan(run.host, hosts, wish, start_on_nic, keep_nic_on, close_fabric, worker_port, copy_port)
     except network.OtherHostError as error:
         return {"failed": True, "of_another": True, "msg": str(error)}
 

@@ -68,7 +68,7 @@ def node_inputs(run: Run) -> Result:
         "volume": f"{container.get('name', 'dgx-spark-speculative')}-cache",
         "models": run.inputs("huggingface_cache")["snapshot"]["models"],
         "rails": network.get("rails", []),
-        "ssh_port": network.get("ssh_port", 2233),
+        "worker_port": network.get("worker_port", 2233),
         "trust": network.get("keys_fingerprint", ""),
         "devices": list(devices) if isinstance(devices, (list, tuple)) else [devices],
         "settings": settings(container),

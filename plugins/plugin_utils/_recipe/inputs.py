@@ -99,7 +99,7 @@ LIMITS = {
     "spark_network_copy_port": PORT,
     "spark_network_copy_streams": (1, 64),
     "spark_network_copy_timeout": SECONDS,
-    "spark_network_ssh_port": PORT,
+    "spark_network_worker_port": PORT,
     "spark_network_undo_timeout": SECONDS,
     "speculative_serve_answer_timeout": SECONDS,
     "speculative_serve_draft_length": (0, MOST_DRAFTED),

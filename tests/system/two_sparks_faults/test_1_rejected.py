@@ -150,7 +150,7 @@ def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
     # Everything at once.
     for name in ("570.00.01 on spark-2", "spark_network_allow_differences: [driver]", "spark-2 has 64.0 GiB"):
         assert name in text
-    for name in ("port 2233 on 192.168.100.11 of spark-2", "spark_network_ssh_port"):
+    for name in ("port 2233 on 192.168.100.11 of spark-2", "spark_network_worker_port"):
         assert name in text
 
 

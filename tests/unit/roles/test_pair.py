@@ -563,7 +563,7 @@ def how_it_is(worker: PairContainer, port: int, capsys: pytest.CaptureFixture[st
         "DGX_SPARK_RANK": "1",
         "DGX_SPARK_FABRIC_ADDRESSES": WORKER,
         "DGX_SPARK_PEER_ADDRESSES": HEAD,
-        "DGX_SPARK_SSH_PORT": str(port),
+        "DGX_SPARK_WORKER_PORT": str(port),
         "DGX_SPARK_PEER_LOST_S": "60",
     }
     with pytest.MonkeyPatch.context() as patch:

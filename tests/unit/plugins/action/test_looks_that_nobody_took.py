@@ -15,9 +15,9 @@ from tests.unit import plays
 
 PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
-TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
+TRUST = {"directory": "/d", "worker_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
 TOLD = ("rails", "facts", "keys", "users", "pythons")
-CLUSTER = {"is_configured": True, "ssh_port": 1, "copy_port": 2}
+CLUSTER = {"is_configured": True, "worker_port": 1, "copy_port": 2}
 BACK = {"rollback_in": "/s", "docker": {}, "records": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.

@@ -314,7 +314,7 @@ def halve(engine: DockerServer, home: Path, rank: int, state: str) -> None:
     slot = engine.pages[f"/containers/{NAME}/json"]
     slot["Config"]["Labels"]["dgx_spark.speculative.rank"] = str(rank)
     slot["Config"]["Env"] += [
-        f"DGX_SPARK_SSH_PORT={free_port()}",
+        f"DGX_SPARK_WORKER_PORT={free_port()}",
         "DGX_SPARK_FABRIC_ADDRESSES=127.0.0.1",
         "DGX_SPARK_PEER_ADDRESSES=127.0.0.1",
         "NCCL_SOCKET_IFNAME=fabric0",

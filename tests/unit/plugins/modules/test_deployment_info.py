@@ -785,7 +785,7 @@ def paired(spark: Spark, rank: int, listening: bool = True) -> None:
     spark.record["cluster"] = {"rank": rank, "nodes": ["spark-1", "spark-2"], "image": "p", "rails": [RAIL]}
     spark.write("mine/record.json", spark.record)
     spark.slot("running")
-    spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_SSH_PORT={server.getsockname()[1]}"]
+    spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_WORKER_PORT={server.getsockname()[1]}"]
     spark.other = server
     spark.carrier.parent.mkdir(parents=True)
     spark.carrier.write_text("1\n")

@@ -125,9 +125,9 @@ def test_the_clock_is_compared_with_the_controllers(docker: DockerServer, tmp_pa
 def test_a_port_that_somebody_else_has(docker: DockerServer, tmp_path: Path, use: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        asked = {"address": "127.0.0.1", "port": port, "input": "spark_network_ssh_port", "use": use}
+        asked = {"address": "127.0.0.1", "port": port, "input": "spark_network_worker_port", "use": use}
         (found,) = look(tmp_path, ports=[asked])["ports"]
-    assert (found["in_use"], found["ours"], found["input"]) == (True, False, "spark_network_ssh_port")
+    assert (found["in_use"], found["ours"], found["input"]) == (True, False, "spark_network_worker_port")
     assert str(os.getpid()) in found["holder"]
     (free,) = look(tmp_path, ports=[{**asked, "address": "192.0.2.7"}])["ports"]
     assert (free["in_use"], free["ours"]) == (False, False)
@@ -217,7 +217,7 @@ def test_what_lies_below_a_closed_directory_is_named(docker: DockerServer, tmp_p
 def test_a_port_at_no_address_is_refused(docker: DockerServer, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        asked = {"address": "nowhere", "port": port, "input": "spark_network_ssh_port", "use": "copies"}
+        asked = {"address": "nowhere", "port": port, "input": "spark_network_worker_port", "use": "copies"}
         result = look(tmp_path, ports=[asked])
     assert result["failed"]
     assert result["msg"].startswith("Looking at the ports failed, since one has no IP address: ")

@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "DGX_SPARK_FABRIC_ADDRESSES": "192.168.100.11, 192.168.101.11",
     "DGX_SPARK_PEER_ADDRESSES": "192.168.100.10,192.168.101.10",
     "NCCL_SOCKET_IFNAME": "enp1s0f1np1,enP2p1s0f1np1",
-    "DGX_SPARK_SSH_PORT": "2244",
+    "DGX_SPARK_WORKER_PORT": "2244",
 }
 RAIL = pairs.Rail("enp1s0f1np1", "192.168.100.11", "192.168.100.10", "192.168.100.0/24", 9000, 200_000)
 
@@ -45,7 +45,7 @@ def test_without_a_record_the_container_tells() -> None:
         ("enp1s0f1np1", "192.168.100.11", "192.168.100.10"),
         ("enP2p1s0f1np1", "192.168.101.11", "192.168.101.10"),
     ]
-    assert (pair.peer, pair.ssh_port) == ("192.168.100.10", 2244)
+    assert (pair.peer, pair.worker_port) == ("192.168.100.10", 2244)
     prefix = pairs.cluster_of(LABELS, {**ENVIRONMENT, "NCCL_SOCKET_IFNAME": "=enp1,enP2"}, None)
     assert prefix
     assert [rail.interface for rail in prefix.rails] == [None, None]

@@ -95,7 +95,7 @@ def test_a_port_that_somebody_has() -> None:
     port = {
         "address": "192.168.100.11",
         "port": 2233,
-        "input": "spark_network_ssh_port",
+        "input": "spark_network_worker_port",
         "in_use": True,
         "ours": False,
         "holder": "process sshd (4711) of user root",
@@ -103,7 +103,7 @@ def test_a_port_that_somebody_has() -> None:
     }
     assert problems(node(1), node(2, ports=[port])) == [
         "port 2233 on 192.168.100.11 of spark-2 is in use by process sshd (4711) of user root. Choose another "
-        "port with spark_network_ssh_port, or stop it."
+        "port with spark_network_worker_port, or stop it."
     ]
     assert problems(node(1), node(2, ports=[{**port, "ours": True}])) == []
 
@@ -351,12 +351,12 @@ def idle(host: str, *looks: dict[str, t.Any], is_configured: bool = True) -> lis
     return list(node_links(host, dict(zip("abc", looks)), RAILS, is_configured, 2233, 2234)["completed_steps"])
 
 
-def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
+def trusting(*, worker_port: int = 2233) -> list[dict[str, t.Any]]:
     """Three that have just the others' keys."""
     looks = [node(number) for number in (1, 2, 3)]
     known = {host: {**spark(rank), "key": looks[rank]["key"]} for rank, host in enumerate("abc")}
     return [
-        {**look, "trusted": trust(known, host, "/s/cluster", ssh_port, 2234, "/s/own", 8, 180)["sha256"]}
+        {**look, "trusted": trust(known, host, "/s/cluster", worker_port, 2234, "/s/own", 8, 180)["sha256"]}
         for host, look in zip("abc", looks)
     ]
 
@@ -386,7 +386,7 @@ def test_keys_are_done_where_they_are_as_all_have_them_now(host: str) -> None:
 def test_another_key_or_port_of_another_spark_counts() -> None:
     first, second, third = trusting()
     assert idle("b", first, second, {**third, "key": first["key"]}) == []
-    assert idle("a", *trusting(ssh_port=2299)) == []
+    assert idle("a", *trusting(worker_port=2299)) == []
 
 
 def test_what_is_wrong_with_a_link_keeps_sparks_apart() -> None:

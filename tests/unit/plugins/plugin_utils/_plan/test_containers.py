@@ -62,7 +62,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         "models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}},
         "rails": rails,
-        "ssh_port": 2233,
+        "worker_port": 2233,
         "log_level": "info",
         "stall_timeout_s": 300,
         "probe_interval_s": 60,

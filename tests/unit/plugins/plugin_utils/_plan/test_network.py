@@ -45,7 +45,7 @@ def test_others_connect_to_the_first_address() -> None:
     rails = [{"address": "10.0.0.1"}, {"address": "10.0.1.1"}]
     assert ports([], 2233, 2234) == []
     assert ports(rails, 2233, 2234) == [
-        {"address": "10.0.0.1", "port": 2233, "input": "spark_network_ssh_port", "use": "container"},
+        {"address": "10.0.0.1", "port": 2233, "input": "spark_network_worker_port", "use": "container"},
         {"address": "10.0.0.1", "port": 2234, "input": "spark_network_copy_port", "use": "copies"},
     ]
 
@@ -116,7 +116,7 @@ def planned(
         monkeypatch.setattr(network, f"plan_{each}", lambda *_: idle)
     busy = {"hosts": {"a": {**nothing, **unit}, "b": nothing}, "findings": [], "lines": []}
     monkeypatch.setattr(network, f"plan_{kind}", lambda *_: busy)
-    return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), ssh_port=1, copy_port=2)
+    return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), worker_port=1, copy_port=2)
 
 
 def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

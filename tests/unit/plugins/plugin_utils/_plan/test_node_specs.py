@@ -57,7 +57,7 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         "log_level": "info",
         "rails": [rail],
-        "ssh_port": 2233,
+        "worker_port": 2233,
         "trust": "t",
         "devices": [],
         "settings": {"network": "host"},

@@ -146,7 +146,7 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "cluster_image": "",
         "volume": "dgx-spark-speculative-cache",
         "rails": [],
-        "ssh_port": 2233,
+        "worker_port": 2233,
         "trust": "",
         "devices": [],
         "settings": {"network": "host"},

@@ -186,11 +186,11 @@ def test_what_lies_beside_the_deployments_is_known() -> None:
 
 
 def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -> None:
-    assert invalid_values({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8}, TYPES, WORDS) == []
+    assert invalid_values({"spark_network_worker_port": "2233", "spark_network_copy_streams": 8}, TYPES, WORDS) == []
     environment = {"A B": "x", "GOOD": 1, "BAD": [1]}
     assert invalid_values(
         {
-            "spark_network_ssh_port": 70000,
+            "spark_network_worker_port": 70000,
             "spark_network_copy_streams": "0",
             "speculative_serve_environment": environment,
         },
@@ -198,7 +198,7 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
         WORDS,
     ) == [
         "spark_network_copy_streams is 0, but must be from 1 to 64",
-        "spark_network_ssh_port is 70000, but must be from 1 to 65535",
+        "spark_network_worker_port is 70000, but must be from 1 to 65535",
         "speculative_serve_environment.A B is not the name of a variable",
         "speculative_serve_environment.BAD must be a string or a number, not [1]",
     ]
