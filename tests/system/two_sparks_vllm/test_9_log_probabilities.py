@@ -22,8 +22,10 @@ PROMPTS = (
     "def add(a: int, b: int) -> int:\n    return a + b\n\n\ndef multiply(a: int, b: int) -> int:\n    return a * b\n",
     "Wasser ist eine chemische Verbindung aus Sauerstoff und Wasserstoff. À bientôt! 日本語 ✓",
 )
-# In bfloat16, sums of halves are rounded otherwise. So far apart may a position be, and all of them on average.
-APART, ON_AVERAGE = 0.5, 0.05
+# In bfloat16, sums of halves are rounded otherwise, and logits between 16 and 32 have steps of 0.125. So far apart may
+# the two likeliest tokens of a tie be, the figures of a token, and those of all tokens on average. On the twin, 191
+# positions were apart by 0.45 at most and 0.037 on average, with two ties of 0.25.
+TIE, APART, ON_AVERAGE = 0.5, 0.75, 0.06
 
 
 class Position(t.NamedTuple):
@@ -99,5 +101,5 @@ def test_another_token_is_the_likeliest_only_at_a_tie(pairs: list[tuple[Position
     others = [(two, one) for two, one in pairs if two.best != one.best]
     for two, one in others:
         print(f"a tie before {one.token!r}: {two.best} on two Sparks, {one.best} on one, {one.gap(two.best):.4f} apart")
-    assert [(two, one) for two, one in others if max(one.gap(two.best), two.gap(one.best)) >= APART] == []
+    assert [(two, one) for two, one in others if max(one.gap(two.best), two.gap(one.best)) >= TIE] == []
     assert len(others) < len(pairs) / 20
