@@ -18,13 +18,16 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
 
 # Keys of a recipe that an earlier release did not have, with the value that stands for their absence.
 LATER = {"engine": DEFAULT}
+# Keys of a recipe that do not change the deployment, since they name or describe it, or follow from its engine.
+DESCRIPTIONS = (
+    *("path", "fallback", "note", "evidence", "figures", "variant", "variants"),
+    *("keep_entrypoint", "container_role"),
+)
 
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """Return the hash of a recipe's values, by which a stored choice is found."""
-    # Names and descriptions do not change the deployment, and the last two follow from the engine.
-    without = ("path", "fallback", "note", "evidence", "variant", "variants", "keep_entrypoint", "container_role")
-    said = {key: value for key, value in recipe.items() if key not in without}
+    said = {key: value for key, value in recipe.items() if key not in DESCRIPTIONS}
     said = {key: value for key, value in said.items() if key not in LATER or value != LATER[key]}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -36,9 +36,13 @@ def choice(kind: str = "use", length: int | None = 3) -> dict[str, t.Any]:
 def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
     assert applicable_choice(choice(), RECIPE, IMAGE, MODELS) == expected
-    # Wherever the recipe lies, and as long as nobody has looked at the models.
-    assert applicable_choice(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
-    assert applicable_choice(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
+    # As long as the models are unknown, too.
+    assert applicable_choice(choice(), RECIPE, IMAGE, {}) == expected
+
+
+@pytest.mark.parametrize("key", ["path", "fallback", "note", "evidence", "figures", "variants"])
+def test_a_choice_outlives_another_description(key: str) -> None:
+    assert applicable_choice(choice(), {**RECIPE, key: "another"}, IMAGE, MODELS)
 
 
 def test_it_holds_for_a_recipe_that_names_the_engine_that_it_had_before() -> None:
