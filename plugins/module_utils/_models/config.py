@@ -263,9 +263,6 @@ def pair_problems(
     target, draft = text_config(target_config), text_config(draft_config)
     if method in READERS:
         return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft), *_width(target, draft)]
-    if method in ("dflash", "dspark"):
-        # They draft with the target's own embeddings.
-        return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft)]
     if method in ("draft_target", "pard"):
         # Of one family, models of different size may pad the vocabulary differently.
         return _needs_hidden_states(draft_config) or ([] if same_tokenizer else _vocabulary(target, draft))

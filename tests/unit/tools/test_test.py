@@ -18,7 +18,7 @@ from tools import test
 
 SCENARIOS = {path.parent.name for path in test.ROOT.glob("molecule/*/molecule.yml")} - {"default"}
 SYSTEM = {path.parent.name for path in test.ROOT.glob("tests/system/*/test_*.py")}
-ENGINES = {"single_vllm", "two_sparks_vllm", "four_sparks_vllm"}
+ENGINES = {"rejected_by_vllm", "single_vllm", "two_sparks_vllm", "four_sparks_vllm"}
 FAULTS = SYSTEM - ENGINES
 
 

@@ -64,11 +64,6 @@ LLAMA_8B = {"vocab_size": 128256, "hidden_size": 4096}
             "draft_target",
             ["its vocabulary has 128256 tokens and the target's has 201088"],
         ),
-        *(
-            (GPT_OSS, LLAMA_8B, method, ["its vocabulary has 128256 tokens and the target's has 201088"])
-            for method in ("dflash", "dspark")
-        ),
-        (GPT_OSS, {**GPT_OSS, "hidden_size": 8}, "dflash", []),
         (GPT_OSS, LLAMA_8B, "none", []),
         ({"text_config": LLAMA_8B}, {"vocab_size": 128256, "hidden_size": 4096}, "eagle3", []),
         ({}, GPT_OSS, "eagle3", []),
