@@ -101,4 +101,4 @@ def test_the_room_is_looked_for_where_docker_really_keeps_its_images(spark: Spar
         assert spark.exec(back).returncode == 0
     assert "/mnt/small/containerd" in message
     assert "or move containerd's root" in message
-    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") < 100_000
