@@ -7,7 +7,7 @@
 Environment: DGX_SPARK_RANK              0 the head, then its workers
              DGX_SPARK_FABRIC_ADDRESSES  this Spark's addresses on the fabric, one a rail; the first is the head's way
              DGX_SPARK_PEER_ADDRESSES    those of all others: on the first rail in the order of ranks, then on the next
-             DGX_SPARK_WORKER_PORT          where a worker's container listens for the head (2233)
+             DGX_SPARK_WORKER_PORT       where a worker's container listens for the head (2233)
              DGX_SPARK_PEER_LOST_S       seconds without a worker after which it is lost
 """
 
