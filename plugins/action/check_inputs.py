@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
     OUTPUTS,
+    SECRET,
     choices,
     inputs,
     invalid_values,
@@ -98,6 +99,8 @@ class ActionModule(ActionBase):
         """
         values, wrong = {}, []
         for name in names:
+            if name.endswith(SECRET) and self._templar.is_template(variables[name]):
+                continue
             try:
                 values[name] = self._templar.template(variables[name])
             except AnsibleUndefinedVariable as error:

@@ -64,7 +64,7 @@ options:
     default: []
   context:
     description:
-      - Tokens of one request with its answer. Required if the recipe leaves this to vLLM.
+      - Tokens of one request with its answer. Required if C(max_model_len) of the recipe is V(auto) or V(-1).
     type: int
   sparks:
     description:

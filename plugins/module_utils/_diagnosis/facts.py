@@ -515,7 +515,7 @@ def peer_unreachable(evidence: Evidence) -> Answer:
     return f"{evidence.cluster.worst_peer} does not answer at {evidence.cluster.peer_address}"
 
 
-def worker_ssh_absent(evidence: Evidence) -> Answer:
+def worker_port_closed(evidence: Evidence) -> Answer:
     if not evidence.cluster or evidence.rank != 0 or evidence.peer_answers != REFUSED:
         return None
     if stopped(evidence):
@@ -671,7 +671,7 @@ FACTS: dict[str, Fact] = {
     "link_capped": link_capped,
     "twins_in_one_network": twins_in_one_network,
     "peer_unreachable": peer_unreachable,
-    "worker_ssh_absent": worker_ssh_absent,
+    "worker_port_closed": worker_port_closed,
     "peer_lost": peer_lost,
     "waits_for_other": waits_for_other,
     "worker_missing": _waits_long("the worker"),

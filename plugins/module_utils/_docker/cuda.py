@@ -15,20 +15,23 @@ import re
 import typing as t
 
 # By the branch of the driver (CUDA release notes, minimum required driver). Of a newer branch nothing is known here.
-OF_DRIVER = {"580": (13, 0), "590": (13, 1)}
+CUDA_OF_BRANCH = {"580": (13, 0), "590": (13, 1)}
 # NVIDIA's own images bring driver libraries that are as new as their CUDA: the log in NVIDIA/TensorRT-LLM PR 19345.
-BROUGHT = "_CUDA_COMPAT_PATH"
+COMPAT_VARIABLE = "_CUDA_COMPAT_PATH"
 
 
 def cuda_of(environment: t.Iterable[str] | None) -> str | None:
-    """Return the CUDA that an image needs of the driver, by its environment; None if it brings it, or says nothing."""
+    """Return the CUDA that an image needs of the driver, by its environment.
+
+    It is None if the image has driver libraries of its own, or names no version.
+    """
     values = dict(one.partition("=")[::2] for one in environment or ())
-    return None if BROUGHT in values else values.get("CUDA_VERSION") or None
+    return None if COMPAT_VARIABLE in values else values.get("CUDA_VERSION") or None
 
 
 def too_new(cuda: str | None, driver: str) -> str:
     """Return the CUDA of a driver if an image needs a newer one; empty if not, or if one of them is unknown."""
-    own, found = OF_DRIVER.get(driver.partition(".")[0]), re.match(r"(\d+)\.(\d+)", cuda or "")
+    own, found = CUDA_OF_BRANCH.get(driver.partition(".")[0]), re.match(r"(\d+)\.(\d+)", cuda or "")
     if own is None or found is None or (int(found[1]), int(found[2])) <= own:
         return ""
     return f"{own[0]}.{own[1]}"

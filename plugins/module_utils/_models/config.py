@@ -37,7 +37,7 @@ WEIGHTS = tuple(
 )
 
 # Methods whose draft model reads the hidden states of its target: vllm/model_executor/models/qwen3_dflash.py.
-READERS = ("eagle3", "dflash", "dspark")
+HIDDEN_STATE_METHODS = ("eagle3", "dflash", "dspark")
 
 PAIR_ARGUMENT: dict[str, t.Any] = {
     "type": "dict",
@@ -261,7 +261,7 @@ def pair_problems(
     Sums of tokenizer.json can only excuse a difference, never make one: tools write the same tokenizer in several ways.
     """
     target, draft = text_config(target_config), text_config(draft_config)
-    if method in READERS:
+    if method in HIDDEN_STATE_METHODS:
         return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft), *_width(target, draft)]
     if method in ("draft_target", "pard"):
         # Of one family, models of different size may pad the vocabulary differently.

@@ -396,9 +396,9 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         explains=tuple(name for name in _FABRIC if name != "peer_unreachable"),
     ),
     KnownProblem(
-        "worker_ssh_absent",
+        "worker_port_closed",
         MACHINE,
-        "The other Spark answers, but no SSH server listens in its container",
+        "The other Spark answers, but its container does not listen for the head",
         "Start both Sparks with start.yml. diagnose.yml shows why the container of the worker does not run.",
         SPECULATIVE,
         explains=(

@@ -241,5 +241,5 @@ def of_recipe(recipe: Mapping) -> Request:
         target_model=recipe["target"],
         world_size=recipe["sparks"],
         environment=recipe.get("environment") or {},
-        revisions={model["id"]: model["revision"] for model in recipe["repositories"]},
+        revisions={model["id"]: model.get("revision") or "main" for model in recipe["repositories"]},
     )

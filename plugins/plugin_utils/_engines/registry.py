@@ -38,7 +38,11 @@ def build(engine: Engine, request: Request) -> Built:
     foreign = foreign_options(engine, request.options)
     kept, warnings = ([one for one in found if one.path not in foreign] for found in (built.errors, built.warnings))
     errors = [
-        Finding(name, f"is an option of {other.words}, and {engine.words} serves this recipe. Remove it")
+        Finding(
+            name,
+            f"is an option of {other.words}, and {engine.words} serves this recipe. Remove it, or set the recipe's "
+            f"engine to {other.name}",
+        )
         for name, other in foreign.items()
     ]
     return dataclasses.replace(built, errors=[*errors, *kept], warnings=warnings)

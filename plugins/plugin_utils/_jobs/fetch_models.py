@@ -433,7 +433,7 @@ class Fetch:
                 raise FetchError(
                     f"The checksum of {' and of '.join(again)} is not the Hub's, though it was fetched again, so it "
                     "was deleted: see whether memory and disk of this Spark are sound, and what answers for the Hub, "
-                    "and run again."
+                    "and run again"
                 )
         # A part is no model: a receipt of it would speak of files that are not there.
         for item in (item for item in self.repositories if not item.is_part):

@@ -167,14 +167,17 @@ def wrong_architecture(place: Placement) -> str:
 
 def newer_cuda(place: Placement) -> str:
     """Return a problem if the image needs a newer CUDA than the driver has, which its first kernel would tell."""
-    here = place.look["image"]
+    here, slot = place.look["image"], place.look["slot"] or {}
+    if slot.get("image") == place.image:
+        # It has served here.
+        return ""
     cuda = cuda_of(here.get("env")) if here else place.registry.get("cuda")
     own = too_new(cuda, place.driver) if place.image else ""
     if not own:
         return ""
     return (
         f"the image {place.image} is made for CUDA {cuda}, but the GPU driver {place.driver} has CUDA {own}, where its "
-        f"kernels fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} ({place.inputs['image']}), or "
+        f"kernels may fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} ({place.inputs['image']}), or "
         "update DGX OS."
     )
 

@@ -94,7 +94,7 @@ LIMITS = {
     "open_webui_port": PORT,
     "spark_network_bandwidth_port": PORT,
     "spark_network_bandwidth_seconds": SECONDS,
-    "spark_network_check_port": PORT,
+    "spark_network_check_port": (0, PORT[1]),
     "spark_network_check_timeout": SECONDS,
     "spark_network_copy_port": PORT,
     "spark_network_copy_streams": (1, 64),
@@ -121,6 +121,8 @@ DIRECTORY_NAME = re.compile(rf"[^./\x00-\x1f][^/\x00-\x1f]{{,{MOST_OF_A_NAME - 1
 MOST_OF_A_TEXT = 4096
 MOST_SHOWN = 100
 
+# Its value is never shown, and its template is evaluated only where it is needed.
+SECRET = "_token"
 UNDEFINED = re.compile(r"'(\w+)' is undefined")
 # Beginnings of the names of variables that a run sets.
 LATER = ("ansible_", "deployment_", "role_", "__")
@@ -233,7 +235,7 @@ KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
     "int": (_is_whole, "a whole number"),
     "list": (lambda value: not isinstance(value, (dict, bool)), "a list"),
     "path": (_is_path, "a path"),
-    "str": (_is_text, "text, and a number in quotes"),
+    "str": (_is_text, "text; put a number in quotes"),
 }
 
 
@@ -263,7 +265,7 @@ def _unusable_value(name: str, value: t.Any, kind: str, words: t.Sequence[str]) 
     """Check a value against the type of its input, its words and its limits."""
     if kind in KINDS and not _fits(value, kind):
         # An environment may hold a token.
-        shown = "something else" if kind == "dict" or name.endswith("_token") else _shown(value)
+        shown = "something else" if kind == "dict" or name.endswith(SECRET) else _shown(value)
         return [f"{name} is {shown}, but must be {KINDS[kind][1]}"]
     if name == DEPLOYMENT:
         return _unusable_name(value)

@@ -229,10 +229,10 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
     for name, value in (recipe.get("environment") or {}).items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
             errors.append(f"environment.{name} is not the name of a variable")
+        # The value may be a token, which is not repeated.
         elif not isinstance(value, (str, int, float)):
-            errors.append(f"environment.{name} must be a string or a number, not {value!r}")
+            errors.append(f"environment.{name} must be a string or a number")
         elif CONTROL.search(str(value)):
-            # It may be a token, which is not repeated.
             errors.append(f"environment.{name} must be one line of text without control characters")
     return errors
 
@@ -451,7 +451,8 @@ def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Return what the recipe's own image would reject; empty if its rules are unknown."""
     built = build(engine_of(recipe), of_recipe(recipe))
     # The user may name the release whose rules an image follows, if its tag does not show it.
-    told = [error for error in built.errors if built.family or error.path != "release"]
+    has_rules = built.family or not engine_of(recipe).families
+    told = [error for error in built.errors if has_rules or error.path != "release"]
     return [f"{recipe_key(error.path)}: {error.message}" for error in told]
 
 

@@ -61,7 +61,9 @@ module.exit_json(changed=module.params["name"].endswith("-cache-aaaaaaaaaaaa"))
 # Of each kind of image's ID, and others' volumes with a similar name.
 VOLUMES = [f"{NAME}-cache{end}" for end in ("", "-aaaaaaaaaaaa", "-bbbbbbbbbbbb", "-cccccccccccc", "-of-mine")]
 VOLUMES.append(f"my-{NAME}-cache-dddddddddddd")
-USAGE = [{"Name": name, "UsageData": {"Size": 2_100_000_000, "RefCount": 0}} for name in VOLUMES]
+USAGE = [
+    {"Name": name, "UsageData": {"Size": 2_100_000_000, "RefCount": int(name == f"{NAME}-cache")}} for name in VOLUMES
+]
 PAGES |= {
     f"/volumes?filters={quote(json.dumps({'name': [f'{NAME}-cache']}))}": {"Volumes": [{"Name": x} for x in VOLUMES]},
     "/system/df?type=volume&verbose=1": {"Volumes": USAGE},

@@ -40,7 +40,7 @@ def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
     ("used", "removed"),
     [
         ([], ["", "-aaaaaaaaaaaa", "-bbbbbbbbbbbb", "-cccccccccccc"]),
-        (["sha256:" + "a" * 64, "b" * 64], ["", "-cccccccccccc"]),
+        (["sha256:" + "a" * 64, "b" * 64], ["-cccccccccccc"]),
     ],
 )
 def test_kernels_of_images_in_use_stay(check: t.Callable[..., Said], used: list[str], removed: list[str]) -> None:

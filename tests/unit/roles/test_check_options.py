@@ -268,7 +268,7 @@ def test_the_stand_in_takes_as_long_as_it_is_told(
     monkeypatch.setenv("PYTHONPATH", str(standin))
     monkeypatch.setenv("STANDIN_IMPORT_SECONDS", "60")
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
-    assert program.ask_once(tmp_path / "options.yml", 1.0) is None
+    assert program.ask_once(tmp_path / "options.yml", 1.0)[1]
 
 
 # What of vLLM is asked, in the place where releases before 0.33 have it.
@@ -443,5 +443,5 @@ def test_models_that_take_too_long_leave_the_answer_on_the_options(
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
     models = of_models("/hangs", HANGS=str(hangs))
     (tmp_path / "models.json").write_text(json.dumps(models), encoding="utf-8")
-    answer = program.ask_once(tmp_path / "options.yml", 240.0)
-    assert (answer.accepted, answer.without_models) == (True, "it gave no answer on them")
+    answer, is_late = program.ask_once(tmp_path / "options.yml", 240.0)
+    assert (answer.accepted, answer.without_models, is_late) == (True, "it gave no answer on them", True)

@@ -44,7 +44,7 @@ COUNTING, COUNTS = "0.29.0", "per-request-spec-decode-metrics"
 # The variable by which vLLM chooses its model runner; by default that is V2 where V2 has everything.
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 RANGES: list[Range] = [[FIRST, None]]
-# The tag of images that are built for compute capability 12.0 alone, by the makers of images for Sparks.
+# Such images have kernels for compute capability 12.0 alone, say builders of images for Sparks. A GB10 has 12.1.
 NO_GB10 = "-cu129"
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"

@@ -116,15 +116,17 @@ def answer_in(output: str) -> Answer | None:
 
 def ask(path: Path, deadline: float) -> Answer:
     """Return the answer of the image, or the reason why there is none. Retry a slow one, because it is then cached."""
+    late = not_available(f"the engine did not answer within {deadline:.0f} s, twice")
     for _number in range(TRIES):
-        answer = ask_once(path, deadline)
-        if answer is not None:
+        answer, is_late = ask_once(path, deadline)
+        if not is_late:
             return answer
-    return not_available(f"the engine did not answer within {deadline:.0f} s, twice")
+        late = answer if answer.available else late
+    return late
 
 
-def ask_once(path: Path, deadline: float) -> Answer | None:
-    """Return the answer of a process that imports the engine, or why there is none; None if it takes too long."""
+def ask_once(path: Path, deadline: float) -> tuple[Answer, bool]:
+    """Return the answer of a process that imports the engine, or why there is none, and whether it took too long."""
     command = [sys.executable, str(Path(__file__).resolve()), INSIDE, str(path)]
     # To a file and not a pipe, which a left-over child of its own could hold open.
     with tempfile.TemporaryFile() as output_file:
@@ -146,10 +148,10 @@ def ask_once(path: Path, deadline: float) -> Answer | None:
         output_file.seek(0)
         output = output_file.read().decode(errors="replace")
     answer = answer_in(output)
-    if answer is not None or late:
-        return answer
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
-    return not_available(f"the engine ended with code {process.returncode}: {last}")
+    if answer is None:
+        last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
+        answer = not_available(f"the engine ended with code {process.returncode}: {last}")
+    return answer, late
 
 
 def main(arguments: t.Sequence[str]) -> int:

@@ -65,7 +65,11 @@ def test_templates_that_never_have_a_value(tmp_path: Path) -> None:
     text = refused(tmp_path, "-e", json.dumps(wrong))
     assert "speculative_serve_port uses the variable 'my_prot', which has no value" in text
     assert "json cannot be evaluated: Syntax error in template" in text
-    assert "speculative_serve_draft_model is ['a/b'], but must be text, and a number in quotes" in text
+    assert "speculative_serve_draft_model is ['a/b'], but must be text; put a number in quotes" in text
+
+
+def test_the_template_of_a_secret_is_not_evaluated_before_it_is_needed(tmp_path: Path) -> None:
+    assert refused(tmp_path, "-e", json.dumps({"huggingface_cache_token": "{{ lookup('file', '/absent') }}"})) == ""
 
 
 @pytest.mark.parametrize("arguments", [["-b"], ["-e", "ansible_become=true"], ["-e", "ansible_become=yes"]])

@@ -335,7 +335,7 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
     # The interface is one that this machine does not have, and nobody is asked there.
     assert found["link_down"] == "cause"
     assert {"waits_for_other", "rank_on_one_core"} <= set(found)
-    assert "worker_ssh_absent" not in found
+    assert "worker_port_closed" not in found
     assert "image_without_digest" not in found
     assert (result["deployment"], result["state"]) == ("mine", "waiting for the worker")
     assert (result["container"], result["cluster"]["role"]) == ({"state": "running"}, "head")

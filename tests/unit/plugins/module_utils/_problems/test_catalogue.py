@@ -349,7 +349,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("fabric_slower", link(speed_mbps=100_000)),
     ("twins_in_one_network", paired(cluster=dataclasses.replace(HEAD, rails=(HEAD.rails[0], HEAD.rails[0])))),
     ("peer_unreachable", paired(peer_answers=SILENT, state=said("loading"), look=None)),
-    ("worker_ssh_absent", paired(peer_answers=REFUSED, state=said("loading"), look=None)),
+    ("worker_port_closed", paired(peer_answers=REFUSED, state=said("loading"), look=None)),
     ("peer_lost", paired(state=said("running", verdict="peer lost", reason="no answer from 10.0.0.2"), look=None)),
     ("waits_for_other", paired(state=said("waiting for the worker", since=NOW - 60), look=None)),
     ("waits_for_other", worker("ready")),
@@ -804,7 +804,7 @@ def test_all_is_well_with_two_sparks() -> None:
             ["card_removed"],
         ),
         (paired(peer_answers=SILENT, state=said("waiting for the worker"), look=None), ["peer_unreachable"]),
-        (paired(peer_answers=REFUSED, state=said("waiting for the worker"), look=None), ["worker_ssh_absent"]),
+        (paired(peer_answers=REFUSED, state=said("waiting for the worker"), look=None), ["worker_port_closed"]),
         (
             paired(
                 peer_answers=SILENT,
@@ -918,8 +918,10 @@ def test_two_sparks_that_were_both_stopped_lack_nothing_else() -> None:
     was = {"slot": slot("exited", ExitCode=0), "state": said("stopped"), "look": None}
     found = {finding.id for finding in diagnose(paired(peer_answers=REFUSED, **was)).findings}
     assert "stopped" in found
-    assert "worker_ssh_absent" not in found
-    assert "worker_ssh_absent" in {finding.id for finding in diagnose(paired(peer_answers=REFUSED, look=None)).findings}
+    assert "worker_port_closed" not in found
+    assert "worker_port_closed" in {
+        finding.id for finding in diagnose(paired(peer_answers=REFUSED, look=None)).findings
+    }
 
 
 @pytest.mark.parametrize(("text", "row"), CAUSES + WRAPPERS)

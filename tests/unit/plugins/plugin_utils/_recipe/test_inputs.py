@@ -23,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     invalid_values,
     likely_typos,
     reserved_names,
+    specifications,
     undefined_name,
     unknown_inputs,
 )
@@ -156,7 +157,7 @@ def test_a_number_that_is_too_large_for_a_float() -> None:
         ("open_webui_port", "70000", "70000, but must be from 1 to 65535"),
         ("engine_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
         # It may hold a token.
-        ("huggingface_cache_token", ["hf_secret"], "something else, but must be text, and a number in quotes"),
+        ("huggingface_cache_token", ["hf_secret"], "something else, but must be text; put a number in quotes"),
         ("speculative_serve_options", "eager", "something else, but must be a mapping"),
     ],
 )
@@ -200,8 +201,20 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
         "spark_network_copy_streams is 0, but must be from 1 to 64",
         "spark_network_worker_port is 70000, but must be from 1 to 65535",
         "speculative_serve_environment.A B is not the name of a variable",
-        "speculative_serve_environment.BAD must be a string or a number, not [1]",
+        "speculative_serve_environment.BAD must be a string or a number",
     ]
+
+
+def test_a_value_that_a_specification_explains_is_within_the_limits() -> None:
+    for options in specifications(ROLES).values():
+        for name in options.keys() & LIMITS.keys():
+            said = " ".join(options[name]["description"])
+            assert [number for number in re.findall(r"V\((-?\d+)\)", said) if not in_limits(name, int(number))] == []
+
+
+def in_limits(name: str, number: int) -> bool:
+    least, most = LIMITS[name]
+    return least <= number <= most
 
 
 @pytest.mark.parametrize("value", ["/data/models", "~/models", "~", "/home/my home/a"])

@@ -13,7 +13,12 @@ import pytest
 import yaml
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Planned, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    Built,
+    Planned,
+    Request,
+    of_recipe,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
@@ -219,7 +224,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ),
         ({"target_model": {"directory": 7}}, "- target_model.directory must be a string, not 7"),
         ({"environment": {"A;id": 1}}, "- environment.A;id is not the name of a variable"),
-        ({"environment": {"A": None}}, "- environment.A must be a string or a number, not None"),
+        ({"environment": {"A": None}}, "- environment.A must be a string or a number"),
         (
             {"probe": {"expect": ["("]}},
             "- probe.expect[0] is not a regular expression: missing ), unterminated subpattern at position 0",
@@ -516,12 +521,25 @@ def test_further_keys_of_the_speculation_of_vllm_go_with_a_method() -> None:
     assert without_drafts(with_models(result))["options"] == {}
 
 
-def test_a_method_that_is_younger_than_the_image_of_a_recipe_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tag", "says"),
+    [
+        ("v0.26.0", r"- method: dspark needs vLLM 0\.27\.0 or later"),
+        ("v0.20.0", "- image: "),
+        ("v0.28.0-cu129", r"- image: \S+ has no kernels for a GB10"),
+    ],
+)
+def test_an_image_that_cannot_serve_a_recipe_is_refused(tmp_path: Path, tag: str, says: str) -> None:
     path = tmp_path / "mine.yml"
-    made = recipe(engine="vllm", image="vllm/vllm-openai:v0.26.0", method="dspark")
+    made = recipe(engine="vllm", image=f"vllm/vllm-openai:{tag}", method="dspark")
     path.write_text(yaml.safe_dump(made), encoding="utf-8")
-    with pytest.raises(RecipeError, match=r"- method: dspark needs vLLM 0\.27\.0 or later"):
+    with pytest.raises(RecipeError, match=says):
         load(path)
+
+
+def test_a_model_without_a_revision_is_that_of_its_main_branch() -> None:
+    asked = {**with_models(validate(recipe())), "repositories": [{"id": "example/target"}]}
+    assert of_recipe(asked).revisions == {"example/target": "main"}
 
 
 def test_an_assistant_may_be_given_or_left_out() -> None:

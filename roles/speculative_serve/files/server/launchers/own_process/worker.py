@@ -49,6 +49,7 @@ class Visitor:
         self.may_ask = may_ask
         connection.setblocking(False)
         self.since = time.monotonic()
+        self.is_greeted = False
         self.received = b""
         self.unsent = bytearray()
 
@@ -121,10 +122,7 @@ class ProcessWorker(BaseWorker):
         # Before its output is read: the last of it is in the pipe then.
         ended = self.rank is not None and self.rank.poll() is not None
         output = self.rank.stdout if self.rank else None
-        waited: list[t.Any] = [*self.visitors, *([output] if output else [])]
-        # The head waits for the greeting, and starts no rank that finds too little memory.
-        if self.rank is not None or self.may_start():
-            waited.append(self.listener)
+        waited: list[t.Any] = [self.listener, *self.visitors, *([output] if output else [])]
         late = [visitor for visitor in self.visitors if visitor.unsent]
         readable, writable, _exceptional = select.select(waited, late, [], 0 if ended else seconds)
         for visitor in writable:
@@ -136,6 +134,9 @@ class ProcessWorker(BaseWorker):
             self.report_end()
         if self.listener in readable:
             self.accept()
+        # The head waits for the greeting, and starts no rank that finds too little memory.
+        if self.rank is not None or self.may_start():
+            self.greet()
         now = time.monotonic()
         for visitor in list(self.visitors):
             if visitor in readable:
@@ -144,7 +145,7 @@ class ProcessWorker(BaseWorker):
                 self.dismiss(visitor)
 
     def accept(self) -> None:
-        """Greet the head and the health check; close the connection of any other."""
+        """Accept the head and the health check; close the connection of any other."""
         assert self.listener is not None
         with contextlib.suppress(OSError):
             connection, (address, _port) = self.listener.accept()
@@ -153,9 +154,14 @@ class ProcessWorker(BaseWorker):
                 connection.close()
                 return
             close_when_lost(connection, self.cluster.lost_s)
-            visitor = Visitor(connection, may_ask=address == head)
-            self.visitors.append(visitor)
-            visitor.send(GREETING)
+            self.visitors.append(Visitor(connection, may_ask=address == head))
+
+    def greet(self) -> None:
+        """Greet each visitor once."""
+        for visitor in self.visitors:
+            if not visitor.is_greeted:
+                visitor.is_greeted = True
+                visitor.send(GREETING)
 
     def receive(self, visitor: Visitor) -> None:
         """Take in a part of a request, or the end of a connection."""
