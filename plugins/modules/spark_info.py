@@ -43,6 +43,10 @@ options:
         type: bool
         default: false
         description: "Whether to return the volumes of downloaded code and compiled kernels."
+      used_images:
+        type: list
+        elements: str
+        description: "IDs of images. O(docker.caches) then leaves out their volumes and those that a container has."
       compare_path: {type: path, description: "A path whose file system is compared with that of Docker's images."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
   cluster:

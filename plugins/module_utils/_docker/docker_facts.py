@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "usage": {"type": "bool", "default": False},
     "mounts": {"type": "bool", "default": False},
     "caches": {"type": "bool", "default": False},
+    "used_images": {"type": "list", "elements": "str"},
     "compare_path": {"type": "path"},
     "socket": {"type": "path", "default": "/var/run/docker.sock"},
 }
@@ -152,7 +153,7 @@ class Docker(t.TypedDict):
     containers: list[dict[str, t.Any]]
     # The host paths that this collection's containers mount; None without mounts.
     mounted: list[str] | None
-    # The volumes of downloaded code and compiled kernels; None without caches.
+    # The volumes of downloaded code and compiled kernels, with used_images only the unused ones; None without caches.
     caches: list[dict[str, t.Any]] | None
     # None without usage, and gpu_processes also if nvidia-smi does not answer.
     gpu_processes: list[dict[str, t.Any]] | None
@@ -219,6 +220,7 @@ class DockerInspector:
         self._holders: bool = params["usage"]
         self._mounts: bool = params["mounts"]
         self._caches: bool = params["caches"]
+        self._used_images: list[str] | None = params["used_images"]
         self._compare_path: str | None = params["compare_path"]
         self._socket: str = params["socket"]
         self._machine = machine
@@ -336,7 +338,10 @@ class DockerInspector:
             "image": brief_image(image) if image else None,
             "images": [name for name in self._images if self._engine.image(name)],
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
-            "caches": [dataclasses.asdict(cache) for cache in caches_of(self._engine, self._container)]
-            if self._caches and self._container
-            else None,
+            "caches": self._chosen_caches() if self._caches and self._container else None,
         }
+
+    def _chosen_caches(self) -> list[dict[str, t.Any]]:
+        used = self._used_images
+        found = caches_of(self._engine, self._container or "")
+        return [dataclasses.asdict(cache) for cache in found if used is None or not cache.is_used(used)]

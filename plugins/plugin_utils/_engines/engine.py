@@ -160,6 +160,8 @@ class Engine:
     # Whether the entrypoint of its images prepares the container; otherwise it starts the server by itself.
     keeps_entrypoint: bool
     speculation: str
+    # The option by which it runs Python of a model's authors.
+    remote_code: str
     # Routes that take requests of clients. The API proxy forwards these only.
     routes: tuple[str, ...]
     # Names of the speculation methods that it has.

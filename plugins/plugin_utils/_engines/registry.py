@@ -12,13 +12,14 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Engine, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
     NOT_OFFERED,
     called,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.remote_code import check_remote_code
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
 
@@ -33,7 +34,10 @@ def engine_of(how: t.Mapping[str, t.Any]) -> Engine:
 
 
 def build(engine: Engine, request: Request) -> Built:
-    """Return the engine options of a request. Options of another engine have that as their only error."""
+    """Return the engine options of a request, judged by the rules that hold of every engine, too.
+
+    Options of another engine have that as their only error.
+    """
     built = engine.build(request)
     foreign = foreign_options(engine, request.options)
     kept, warnings = ([one for one in found if one.path not in foreign] for found in (built.errors, built.warnings))
@@ -45,7 +49,9 @@ def build(engine: Engine, request: Request) -> Built:
         )
         for name, other in foreign.items()
     ]
-    return dataclasses.replace(built, errors=[*errors, *kept], warnings=warnings)
+    report = Report([*errors, *kept], warnings)
+    check_remote_code(engine.remote_code, request, report)
+    return dataclasses.replace(built, errors=report.errors, warnings=report.warnings)
 
 
 def foreign_options(engine: Engine, options: t.Mapping[str, t.Any]) -> dict[str, Engine]:

@@ -17,14 +17,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     RegistryError,
     parse_reference,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
     draft_model,
     needs_draft_model,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.command import (
     Command,
     add,
@@ -252,33 +252,31 @@ def speculation_of(target: str, options: Options, imported: Imported) -> dict[st
     return {"method": section.method, **length, **draft}
 
 
-def check_code(target: t.Mapping[str, str], options: Options, choices: Choices, imported: Imported) -> None:
-    """Keep the option that runs Python of the model's authors only with permission, and for a commit."""
-    name, model = "trust-remote-code", target["id"]
-    if name not in options or model in choices.allow_code_of:
-        if options.get(name) is True and not COMMIT.fullmatch(target.get("revision", "")):
-            raise RecipeImportError(
-                f"--{name} runs Python of {model}, but the recipe names no commit of it. Write one of 40 digits under "
-                f"'model_revision', from https://huggingface.co/{model}/commits/main."
-            )
-        return
-    if options.pop(name) is True:
+def check_code(model: str, options: Options, choices: Choices, imported: Imported) -> None:
+    """Keep the option that runs Python of the model's authors only with permission."""
+    name = ENGINE.remote_code
+    if model not in choices.allow_code_of and options.pop(name, None) is True:
         imported.drop(
             f"--{name}", f"runs Python of {model}; if the model needs it and you trust it: -e allow_code_of={model}"
         )
 
 
-def environment_of(source: Source, imported: Imported) -> dict[str, t.Any]:
+def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return the variables that the engine of an image refuses, with the reasons."""
+    prefix = "environment."
+    errors = build(ENGINE, Request(image, environment=environment)).errors
+    return {error.path.removeprefix(prefix): error.message for error in errors if error.path.startswith(prefix)}
+
+
+def environment_of(source: Source, image: str, imported: Imported) -> dict[str, t.Any]:
     """Return the environment without the variables that nothing reads, or that the collection sets."""
     kept = {}
-    for name, value in source.mapping("env").items():
-        removed = [option for pattern, option in FORMATS.removed.items() if fnmatch.fnmatchcase(name, pattern)]
+    environment = source.mapping("env")
+    refused = without_effect(image, environment)
+    for name, value in environment.items():
         ours = [reason for pattern, reason in FORMATS.variables.items() if fnmatch.fnmatchcase(name, pattern)]
-        if removed:
-            instead = f"; its option is {removed[0]}" if removed[0] else ""
-            imported.drop(name, f"no release from 0.29.0 on reads it{instead}")
-        elif ours:
-            imported.drop(name, ours[0])
+        if ours or name in refused:
+            imported.drop(name, ours[0] if ours else refused[name])
         elif value is None or isinstance(value, (dict, list)):
             raise RecipeImportError(f"env.{name} must be text or a number, not {value!r}.")
         elif "$" in str(value):
@@ -318,11 +316,12 @@ def convert(source: Source, choices: Choices) -> Imported:
         "target_model": target,
     }
     drop_options(options, imported)
-    check_code(target, options, choices, imported)
+    check_code(target["id"], options, choices, imported)
     # The draft model beside the target model, as in a shipped recipe.
     if draft := imported.recipe.pop("draft_model", None):
         imported.recipe["draft_model"] = draft
-    for key, value in (("environment", environment_of(source, imported)), ("options", options)):
+    environment = environment_of(source, imported.recipe["image"], imported)
+    for key, value in (("environment", environment), ("options", options)):
         imported.recipe |= {key: value} if value else {}
     for key in source.data:
         if key not in (*FORMATS.read, *FORMATS.patches):

@@ -20,8 +20,7 @@ generated   the option of each key of defaults, in a file without a command
 aliases     other names of options, without dashes
 dropped     options that are left out, each with the reason
 secrets     those of them whose value is not repeated
-removed     variables that no image reads any more, each with the option to use instead; may end with *
-variables   patterns of other variables that are left out, each with the reason
+variables   patterns of variables that are left out, each with the reason
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class Formats:
     aliases: t.Mapping[str, str]
     dropped: t.Mapping[str, str]
     secrets: t.Sequence[str]
-    removed: t.Mapping[str, str]
     variables: t.Mapping[str, str]
 
 

@@ -53,8 +53,8 @@ class Placement:
     labels: t.Mapping[str, str]
     # The command to run if the registry has no such image; may be empty.
     alternative: str = ""
-    # The version of the GPU driver; empty if the container needs none, or it is unknown.
-    driver: str = ""
+    # The GPUs with their driver; empty if the container needs none, or they are unknown.
+    gpus: t.Sequence[Row] = ()
 
     def input_of(self, use: Row) -> str:
         return next(
@@ -172,11 +172,12 @@ def newer_cuda(place: Placement) -> str:
         # It has served here.
         return ""
     cuda = cuda_of(here.get("env")) if here else place.registry.get("cuda")
-    own = too_new(cuda, place.driver) if place.image else ""
+    driver = next((str(gpu["driver"]) for gpu in place.gpus), "")
+    own = too_new(cuda, driver) if place.image else ""
     if not own:
         return ""
     return (
-        f"the image {place.image} is made for CUDA {cuda}, but the GPU driver {place.driver} has CUDA {own}, where its "
+        f"the image {place.image} is made for CUDA {cuda}, but the GPU driver {driver} has CUDA {own}, where its "
         f"kernels may fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} ({place.inputs['image']}), or "
         "update DGX OS."
     )

@@ -93,13 +93,13 @@ def check_container(
     registry: Mapping = EMPTY,
     alternative: str = "",
     unpack_factor: float = 0.0,
-    driver: str = "",
+    gpus: t.Sequence[Mapping] = (),
     listens: t.Sequence[Mapping] = (),
     labels: Mapping = EMPTY,
     publish: placement.Publish | None = None,
 ) -> Result:
     result = placement.Placement(
-        name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative, driver
+        name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative, gpus
     )
     return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result)))
 

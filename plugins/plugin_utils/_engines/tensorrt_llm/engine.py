@@ -72,6 +72,7 @@ TENSORRT_LLM = Engine(
     words="TensorRT-LLM",
     keeps_entrypoint=True,
     speculation="speculative_config",
+    remote_code="trust_remote_code",
     routes=OPENAI_ROUTES,
     methods=tuple(SPELLINGS),
     families=FAMILY_NAMES,

@@ -65,6 +65,7 @@ VLLM = Engine(
     words="vLLM",
     keeps_entrypoint=False,
     speculation=SPECULATION,
+    remote_code="trust-remote-code",
     # The others of its routes ask for no key, such as /metrics and /invocations, or change its state.
     routes=(*OPENAI_ROUTES, "/v1/messages", "/v1/messages/count_tokens"),
     methods=tuple(SPELLINGS),

@@ -157,8 +157,7 @@ def build(request: Request) -> Built:
     check_method(request, options.get(SPECULATION), version, report)
     known = version_of(READ_RELEASE)
     is_read = version is not None and known is not None and version[:3] == known[:3]
-    used = [model for model in (request.target_model, request.draft_model) if model]
-    subject = Subject(options, is_read, report, {model: request.revisions.get(model) for model in used})
+    subject = Subject(options, is_read, report)
     for rule in RULES:
         rule(subject)
     method = request.method or (NONE if options.get(SPECULATION) is None else "raw")

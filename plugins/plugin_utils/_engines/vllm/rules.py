@@ -18,7 +18,6 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
@@ -52,8 +51,6 @@ OWN: dict[str, str] = {
         "It runs code that is not the image's, which this collection does not do",
     ),
 }
-# Has vLLM import Python from the directory of target and draft model.
-REMOTE_CODE = "trust-remote-code"
 # On the runner V1, which serves these methods in releases before 0.32.
 NOT_ASYNCHRONOUS = ("ngram", "ngram_gpu", "suffix")
 
@@ -65,8 +62,6 @@ class Subject:
     options: Options
     is_read: bool
     report: Report
-    # Target and draft model, each with the requested revision; None of one in a directory.
-    revisions: t.Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 def check_names(subject: Subject) -> None:
@@ -135,28 +130,6 @@ def check_tools(subject: Subject) -> None:
         subject.report.error(key, "needs tool-call-parser with the parser for the model's tool calls")
 
 
-def check_code(subject: Subject) -> None:
-    """Check that code of a model's authors is that of a commit, which cannot change, and name it."""
-    if subject.options.get(REMOTE_CODE) is not True:
-        return
-    for model, revision in subject.revisions.items():
-        if revision and COMMIT.fullmatch(revision):
-            subject.report.warn(REMOTE_CODE, f"runs Python from {model}@{revision}")
-        elif revision:
-            subject.report.error(
-                REMOTE_CODE,
-                f"would run Python from {model} as it is at '{revision}' on the day of the download. Set the revision "
-                f"of this model to a commit of 40 digits from https://huggingface.co/{model}/commits/main, or remove "
-                "the option",
-            )
-        else:
-            subject.report.error(
-                REMOTE_CODE,
-                f"would run Python from the directory {model}, which has no commit. Give the model by its id and a "
-                "commit as revision, or remove the option",
-            )
-
-
 def check_speculation(subject: Subject) -> None:
     """Check what holds of every method; the keys of each are the image's to judge."""
     section = subject.options.get(SPECULATION)
@@ -180,5 +153,4 @@ RULES: tuple[t.Callable[[Subject], None], ...] = (
     check_utilization,
     check_tools,
     check_speculation,
-    check_code,
 )

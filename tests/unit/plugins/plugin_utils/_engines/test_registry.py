@@ -9,7 +9,12 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request, is_set
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    Built,
+    Engine,
+    Request,
+    is_set,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
     ENGINES,
@@ -99,6 +104,39 @@ def test_options_of_another_engine(engine: str, image: str, options: dict[str, t
     says = f"is an option of {foreign}, and {own.words} serves this recipe. Remove it, or set"
     assert [path for path, message in told.items() if message.startswith(says)] == (list(options) if foreign else [])
     assert built.errors == own.build(Request(image, "none", options=options)).errors or foreign
+
+
+IMAGES = {"vllm": "vllm/vllm-openai:v0.32.0", "tensorrt_llm": "release:1.3.0rc12"}
+
+
+def running_code(engine: Engine, allowed: bool, revisions: dict[str, str], **request: t.Any) -> Built:
+    given = {"method": "eagle3", "drafted": 3, "target_model": "a/target", "draft_model": "a/head"}
+    options = {engine.remote_code: allowed}
+    return build(engine, Request(IMAGES[engine.name], revisions=revisions, options=options, **{**given, **request}))
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+@pytest.mark.parametrize(
+    ("revisions", "words"),
+    [
+        ({"a/target": "main", "a/head": "b" * 40}, "Python from a/target as it is at 'main'"),
+        # The draft model's code runs as well.
+        ({"a/target": "b" * 40, "a/head": "v1"}, "Python from a/head as it is at 'v1'"),
+        ({"a/head": "b" * 40}, "directory a/target, which has no commit"),
+        ({"a/target": "B" * 40, "a/head": "b" * 40}, "Python from a/target as it is at 'BBBB"),
+    ],
+)
+def test_code_of_a_model_without_a_commit_is_refused(engine: Engine, revisions: dict[str, str], words: str) -> None:
+    told = {error.path: error.message for error in running_code(engine, True, revisions).errors}
+    assert words in told[engine.remote_code]
+    assert running_code(engine, False, revisions).errors == []
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_code_of_a_model_at_a_commit_is_named(engine: Engine) -> None:
+    built = running_code(engine, True, {"a/target": "b" * 40}, method="none", drafted=None, draft_model=None)
+    assert (built.errors, built.options[engine.remote_code]) == ([], True)
+    assert f"{engine.remote_code}: runs Python from a/target@{'b' * 40}" in map(str, built.warnings)
 
 
 def test_an_engine_is_complete() -> None:

@@ -169,15 +169,16 @@ def test_an_image_whose_cuda_is_newer_than_the_drivers(cuda: str | None, driver:
         f"the image {IMAGE} is made for CUDA {cuda}, but the GPU driver {driver} has CUDA {own}, where its kernels "
         f"may fail (cudaErrorUnsupportedPtxVersion). Use an image for CUDA {own} (its_image), or update DGX OS."
     ]
-    assert told(registry={**THERE, "cuda": cuda}, driver=driver) == (expected if own else [])
+    gpus = [{"driver": driver}] if driver else []
+    assert told(registry={**THERE, "cuda": cuda}, gpus=gpus) == (expected if own else [])
     env = [f"CUDA_VERSION={cuda}"] if cuda else []
     here = {"image": {"architecture": "arm64", "env": env}}
-    assert told(here, driver=driver) == (expected if own else [])
+    assert told(here, gpus=gpus) == (expected if own else [])
     served = {**here, "slot": {"image": IMAGE, "labels": {"made.by": "us"}}}
-    assert told(served, driver=driver) == []
+    assert told(served, gpus=gpus) == []
     # NVIDIA's own images bring what they need.
     brings = {"image": {"architecture": "arm64", "env": [*env, "_CUDA_COMPAT_PATH=/usr/local/cuda/compat"]}}
-    assert told(brings, driver=driver) == []
+    assert told(brings, gpus=gpus) == []
 
 
 def test_a_disk_too_small() -> None:

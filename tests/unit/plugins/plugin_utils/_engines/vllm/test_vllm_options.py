@@ -185,28 +185,6 @@ def test_what_the_collection_sets_is_refused_with_its_place(key: str) -> None:
     assert errors({key: "x"})[key] == f"remove it. {OWN[key]}"
 
 
-@pytest.mark.parametrize(
-    ("revisions", "words"),
-    [
-        ({"a/target": "main", "a/head": "b" * 40}, "Python from a/target as it is at 'main'"),
-        # The draft model's code runs as well.
-        ({"a/target": "b" * 40, "a/head": "v1"}, "Python from a/head as it is at 'v1'"),
-        ({"a/head": "b" * 40}, "directory a/target, which has no commit"),
-        ({"a/target": "B" * 40, "a/head": "b" * 40}, "Python from a/target as it is at 'BBBB"),
-    ],
-)
-def test_code_of_a_model_without_a_commit_is_refused(revisions: dict[str, str], words: str) -> None:
-    request = {"method": "eagle3", "drafted": 3, "target_model": "a/target", "draft_model": "a/head"}
-    assert words in errors({"trust-remote-code": True}, revisions=revisions, **request)["trust-remote-code"]
-    assert errors({"trust-remote-code": False}, revisions=revisions, **request) == {}
-
-
-def test_code_of_a_model_at_a_commit_is_named() -> None:
-    built = build({"trust-remote-code": True}, target_model="a/target", revisions={"a/target": "b" * 40})
-    assert (built.errors, built.options["trust-remote-code"]) == ([], True)
-    assert [str(warning) for warning in built.warnings] == [f"trust-remote-code: runs Python from a/target@{'b' * 40}"]
-
-
 def test_a_draft_section_that_vllm_spells_otherwise() -> None:
     section = {"method": "ngram", "num_speculative_tokens": 4, "tensor_parallel_size": 1}
     found = errors({"speculative-config": section, "async-scheduling": True})
