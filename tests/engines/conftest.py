@@ -58,11 +58,12 @@ class Servers:
         return Served(server.url, "none", MODEL, schema=server.app.openapi())
 
     def _proxy(self, upstream: Served) -> Served:
+        schema = upstream.openapi()
         proxy = Proxy(self._places.mktemp("proxy"), upstream.url)
         self._open.callback(proxy.close)
         proxy.keys.ensure(["default"], "api_proxy")
         proxy.start()
-        return Served(proxy.tls_url, proxy.key("default"), upstream.model, ca=proxy.ca)
+        return Served(proxy.tls_url, proxy.key("default"), upstream.model, ca=proxy.ca, schema=schema)
 
 
 @pytest.fixture(scope="session")
