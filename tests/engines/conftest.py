@@ -18,6 +18,8 @@ from tests.unit.caddy import Proxy
 
 # Answers that do not change from run to run, and end soon.
 STEADY = {"override-generation-config": {"temperature": 0.0, "max_new_tokens": 64}}
+# Also the names of the models in openai's own tests.
+NAMES = {"served-model-name": ["smollm2", "gpt-3.5-turbo-instruct", "gpt-6-astra"]}
 
 
 class Servers:
@@ -42,7 +44,7 @@ class Servers:
 
     def _vllm(self) -> Served:
         tag = build.build()
-        server = Server(tag, build.checkpoint(tag), self._places.mktemp("vllm"), **STEADY)
+        server = Server(tag, build.checkpoint(tag), self._places.mktemp("vllm"), **STEADY, **NAMES)
         self._open.callback(server.close)
         server.wait()
         return Served(server.url, "none", "smollm2")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import tarfile
 import typing as t
 from pathlib import Path
 
@@ -29,6 +30,21 @@ def environment() -> Path:
         run([*pip, "--requirement", str(REQUIREMENTS)])
         finished.touch()
     return place / "bin"
+
+
+def source(package: str) -> Path:
+    """Return the directory of a package's source distribution, which has its own tests."""
+    requirement = next(
+        line for line in REQUIREMENTS.read_text(encoding="utf-8").split() if line.startswith(f"{package}==")
+    )
+    place = environment().parent / "sources"
+    directory = place / requirement.replace("==", "-")
+    if not directory.is_dir():
+        pip = [str(environment() / "python"), "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--no-deps", "--no-binary", package, "--dest", str(place), requirement])
+        with tarfile.open(place / f"{directory.name}.tar.gz") as archive:
+            archive.extractall(place, filter="data")
+    return directory
 
 
 def call(program: str, *arguments: str, **options: t.Any) -> subprocess.CompletedProcess[str]:

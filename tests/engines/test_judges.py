@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import json
-import re
 import ssl
 import typing as t
 import urllib.parse
@@ -21,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
 
 from tests.engines import packages
 from tests.engines.conftest import Servers
+from tests.engines.deviations import Complaint, unexplained
 from tests.engines.served import Served
 
 DEVIATIONS = yaml.safe_load(Path(__file__).with_name("llm_comply.yml").read_text(encoding="utf-8"))
@@ -49,11 +48,15 @@ MESSAGE = {
     },
     "required": ["role", "content"],
 }
+# Of a tool, as OpenAI documents it.
+NAME = {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"}
 FIELDS: dict[str, dict[str, t.Any]] = {
     "messages": {"type": "array", "items": MESSAGE, "minItems": 1},
     "prompt": {"type": "string", "minLength": 1},
+    "name": NAME,
     **dict.fromkeys(LENGTHS, LENGTH),
 }
+OPTIONAL = (*LENGTHS, "name")
 SEED, EXAMPLES = 7, 20
 # What the proxy forwards. It refuses the others with this status.
 FORWARDED, NOT_OFFERED = {"/health", "/v1/models", *VLLM.routes}, 403
@@ -64,18 +67,6 @@ ASKED: tuple[tuple[str, int, set[int]], ...] = (
     ("harmony", 100, {501}),
     ("parsers", 100, {501}),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Complaint:
-    """An error that llm-comply found in a test."""
-
-    test: str
-    error: str
-
-    def matches(self, deviation: t.Mapping[str, str]) -> bool:
-        """Return whether a known deviation explains it."""
-        return bool(re.match(deviation["error"], self.error) and re.fullmatch(deviation.get("test", ".*"), self.test))
 
 
 def complaints(report: t.Mapping[str, t.Any]) -> list[Complaint]:
@@ -91,9 +82,7 @@ def test_answers_comply_but_for_known_deviations(servers: Servers, tmp_path: Pat
     done = packages.call("llm-comply", *words, "--timeout", "300", "--json", env=at.environment(tmp_path))
     report = json.loads(done.stdout)
     assert report["summary"]["total"] > 5
-    found = complaints(report)
-    assert [one for one in found if not any(one.matches(deviation) for deviation in known)] == []
-    assert [deviation for deviation in known if not any(one.matches(deviation) for one in found)] == []
+    assert unexplained(complaints(report), known) == ([], [])
 
 
 def ordinary(schema: dict[str, t.Any], model: str) -> dict[str, t.Any]:
@@ -107,7 +96,7 @@ def ordinary(schema: dict[str, t.Any], model: str) -> dict[str, t.Any]:
             # Of a response, the prompt is a template.
             narrowed.pop("prompt", None)
         properties.update(narrowed)
-        part["required"] = sorted({*part.get("required", []), *(set(narrowed) - set(LENGTHS))})
+        part["required"] = sorted({*part.get("required", []), *(set(narrowed) - set(OPTIONAL))})
     return {**schema, "paths": paths}
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from tests.engines.conversations import PARTS
 from tools import clients
 
-JUDGES = {"llm-comply", "schemathesis"}
+# The second one runs the own tests of openai.
+JUDGES = {"llm-comply", "pytest-asyncio", "schemathesis"}
 
 
 def test_each_pinned_package_is_a_client_or_a_judge() -> None:
