@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import getpass
 import json
 import socket
 import typing as t
@@ -33,6 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.t
     table,
     wrap_line,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
@@ -42,17 +42,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
 
 display = Display()
 
-# Root of the collection, in a clone and if installed.
-ROOT = Path(__file__).resolve().parent.parent.parent
 LEAST = {
     "speculative_benchmark_max_tokens": 1,
     "speculative_benchmark_repetitions": 1,
     "speculative_benchmark_warmup": 0,
     "speculative_benchmark_prompt_lengths": 1,
 }
-HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
-USER_NAMES = ("ansible_user", "ansible_ssh_user")
-HOST_FACTS = ("hostname", "nodename", "fqdn")
 REPORT: dict[str, dict[str, t.Any]] = {
     "results": {"type": "dict"},
     "record": {"type": "dict"},
@@ -131,7 +126,7 @@ def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ) from None
     # Written in a playbook, values are of Ansible's own types, which YAML does not write.
     record, choice = json.loads(json.dumps([inputs["record"], inputs["choice"] or {}]))
-    wanted = planning.requested_points(inputs, record)
+    wanted = planning.sweep_points(inputs["draft_lengths"], inputs["quick"], int(record.get("draft_length") or 0))
     now = datetime.datetime.now()
     measured = planning.points(record, choice, wanted, prompts, settings)
     told = {**inputs["sweep"], "seconds_a_load": inputs["load_s"]}
@@ -142,7 +137,7 @@ def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "key": planning.key(measured),
         "settings": dataclasses.asdict(settings),
         "speculative_config": planning.speculation_of(record, choice),
-        "collection_version": planning.collection_version(ROOT),
+        "collection_version": planning.collection_version(),
         "lines": planning.announcement(host, record, wanted, len(prompts), settings, inputs["load_s"], now),
     }
 
@@ -212,14 +207,10 @@ def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> d
 
 def hosts_of(variables: t.Mapping[str, t.Any]) -> set[str]:
     """Return all names of the hosts and of this machine."""
-    facts = variables.get("ansible_facts") or {}
-    result = {*(variables.get(name) for name in HOST_NAMES), *(facts.get(name) for name in HOST_FACTS)}
-    result |= {*(variables.get("groups") or {}).get("all", []), socket.gethostname()}
-    return {str(name) for name in result if name}
+    groups = variables.get("groups") or {}
+    return {*documents.host_names([variables]), *map(str, groups.get("all", [])), socket.gethostname()}
 
 
 def users_of(variables: t.Mapping[str, t.Any]) -> set[str]:
     """Return all names of the users."""
-    facts = variables.get("ansible_facts") or {}
-    result = {*(variables.get(name) for name in USER_NAMES), facts.get("user_id"), getpass.getuser()}
-    return {str(name) for name in result if name}
+    return {*documents.user_names([variables]), run_state.user()}

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import getpass
 import typing as t
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
     OUTPUTS,
     SECRET,
@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
         """Refuse a become user other than root, with which some or all tasks would create files of another owner."""
         user = self._templar.template(variables.get("ansible_become_user", self._task.become_user)) or ROOT
         # Without ansible_user, Ansible assumes the user who runs it.
-        if self._connection.become and (self._get_remote_user() or getpass.getuser()) != user:
+        if self._connection.become and (self._get_remote_user() or run_state.user()) != user:
             raise AnsibleActionFail(
                 f"All tasks would run as {user} (-b, or become in the inventory or ansible.cfg), and the files would "
                 f"belong to {user}. Remove it: the roles use sudo only where they need it, and -K asks for its "

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 import typing as t
 from pathlib import Path
@@ -28,7 +27,7 @@ LABEL = re.compile(r"^  (?:cause|evidence|fix) +(?:the message: (?:\S+: )?)?")
 
 def bundle_path(where: str, host: str, hosts: t.Sequence[str]) -> Path:
     """Return the path of an archive, relative to the working directory. With several hosts, each has its own file."""
-    path = Path(os.environ.get("PWD", ""), Path(where).expanduser())
+    path = Path.cwd() / Path(where).expanduser()
     return path if len(hosts) == 1 else Path(re.sub(r"([.]tar[.]gz|[.]tgz)$", "", str(path)) + f"-{host}.tar.gz")
 
 

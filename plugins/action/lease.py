@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 import platform
 import random
 import time
@@ -30,14 +28,6 @@ LOOK_S = 3.0
 APART_S = 5.0
 
 Result = dict[str, t.Any]
-
-
-def user() -> str:
-    """Return the user of the run. In a container it may have no name, but only an ID."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 class ActionModule(ActionBase):
@@ -77,7 +67,7 @@ class ActionModule(ActionBase):
         lease.begin()
         request = {
             "run": run_state.run_name(),
-            "owner": f"{user()}@{platform.node()}",
+            "owner": f"{run_state.user()}@{platform.node()}",
             "activity": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
             "take_over": take_over,
         }

@@ -18,7 +18,6 @@ def node(number: int, **changes: t.Any) -> dict[str, t.Any]:
     """What spark_info tells of a Spark that goes with any other."""
     found: dict[str, t.Any] = {
         "hostname": f"spark-{number}",
-        "mac_addresses": [f"3c:6d:66:00:00:0{number}"],
         "architecture": "aarch64",
         "memory_total": 128_521_625_600,
         "drivers": ["580.95.05"],

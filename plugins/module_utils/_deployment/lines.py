@@ -39,6 +39,11 @@ def width() -> int:
     return Page.columns
 
 
+def printable(text: str) -> str:
+    """Return a text without characters that move the cursor, clear the screen or reverse the writing."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def wrap_text(text: str, first: str = "", later: str = "", columns: int | None = None) -> list[str]:
     """Wrap a text. Words are never split, because a broken path cannot be copied."""
     return textwrap.wrap(

@@ -46,8 +46,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 
 # An ordinary user's PATH need not lead to it.
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
-# Interfaces of Docker, libvirt and others.
-VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscale")
 # The base of the cluster image. With another base it must be built again.
 BASE_LABEL = f"{LABEL}base"
 REPOSITORY = "dgx-spark-speculative/release"
@@ -152,17 +150,6 @@ def authorized_key(text: str) -> dict[str, t.Any] | None:
     return {"from": match["addresses"].split(","), "key": match["key"]} if match else None
 
 
-def mac_addresses(devices: Path) -> list[str]:
-    """Return the addresses of the network cards below a directory such as /sys/class/net."""
-    result = []
-    for device in sorted(devices.glob("*")):
-        with contextlib.suppress(OSError):
-            address = (device / "address").read_text(encoding="ascii").strip()
-            if not device.name.startswith(VIRTUAL) and address.strip("0:"):
-                result.append(address)
-    return result
-
-
 def filesystem(path: Path) -> dict[str, t.Any]:
     """Return the file system on which something is or will be."""
     there = nearest_existing(path)
@@ -205,8 +192,6 @@ class ClusterFacts(t.TypedDict):
     """The facts of a node."""
 
     hostname: str
-    # Without those of virtual interfaces.
-    mac_addresses: list[str]
     architecture: str
     memory_total: int
     # The driver of each GPU.
@@ -264,7 +249,6 @@ class ClusterInspector:
         key = KEY.match(read(self.cluster / "id_ed25519.pub"))
         whole = {
             "hostname": socket.gethostname(),
-            "mac_addresses": mac_addresses(self.machine.root / "sys/class/net"),
             "architecture": platform.machine(),
             "memory_total": parse_meminfo(read(self.machine.root / "proc/meminfo"))["MemTotal"],
             "drivers": self.drivers(),

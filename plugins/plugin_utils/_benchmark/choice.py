@@ -14,13 +14,10 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import DEFAULT
 
-# Keys of a recipe that an earlier release did not have, with the value that stands for their absence.
-LATER = {"engine": DEFAULT}
 # Keys of a recipe that do not change the deployment, since they name or describe it, or follow from its engine.
 DESCRIPTIONS = (
-    *("path", "fallback", "note", "evidence", "figures", "variant", "variants"),
+    *("fallback", "note", "evidence", "figures", "variant", "variants"),
     *("keep_entrypoint", "container_role"),
 )
 
@@ -28,7 +25,6 @@ DESCRIPTIONS = (
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """Return the hash of a recipe's values, by which a stored choice is found."""
     said = {key: value for key, value in recipe.items() if key not in DESCRIPTIONS}
-    said = {key: value for key, value in said.items() if key not in LATER or value != LATER[key]}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 

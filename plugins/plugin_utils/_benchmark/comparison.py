@@ -54,7 +54,7 @@ class Row(t.TypedDict):
 
 
 class Difference(t.TypedDict):
-    """Return the differences of two reports besides their figures."""
+    """A difference of two reports besides their figures."""
 
     what: str
     before: str | None
@@ -68,8 +68,6 @@ class Comparison(t.TypedDict):
     verdict: str
     rows: list[Row]
     differences: list[Difference]
-    only_before: list[int]
-    only_after: list[int]
     notes: list[str]
 
 
@@ -88,8 +86,6 @@ def compare(before: Report, after: Report) -> Comparison:
             for number in sorted(old.keys() & new.keys())
         ],
         differences=differences,
-        only_before=sorted(old.keys() - new.keys()),
-        only_after=sorted(new.keys() - old.keys()),
         notes=list(_notes(differences, old, new)),
     )
 

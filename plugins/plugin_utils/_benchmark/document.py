@@ -19,17 +19,20 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import SCHEMA
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
 Report = dict[str, t.Any]
 
-SCHEMA = 1
 ADDRESS = "<address>"
 # Public registries. The name of another one would identify its owner.
 PUBLIC_REGISTRIES = ("nvcr.io", "docker.io", "ghcr.io", "quay.io")
 # Names of hosts that say nothing, and would be found in sentences that mean something else.
 ORDINARY_NAMES = ("localhost", "spark", "sparks", "dgx", "dgx-spark", "head", "worker")
 SHORTEST_WORD = 4
+ADDRESSES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
+FACTS = ("hostname", "nodename", "fqdn")
+USERS = ("ansible_user", "ansible_ssh_user")
 # No figure is as large.
 MOST = 10**12
 _URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>]*[^\s\"'<>.,;:!?)\]}]")
@@ -79,6 +82,25 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
         "prompts": hashlib.sha256(json.dumps(plan["prompts"], sort_keys=True).encode()).hexdigest()[:12],
         "roofline": record.get("break_even_figures") or {},
     }
+
+
+def host_names(known: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return all names and addresses of hosts, from their variables."""
+    return [*_values(known, ADDRESSES), *_values(map(_facts, known), FACTS)]
+
+
+def user_names(known: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the names of the users of hosts, from their variables."""
+    return [*_values(known, USERS), *_values(map(_facts, known), ["user_id"])]
+
+
+def _facts(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    return variables.get("ansible_facts") or {}
+
+
+def _values(known: t.Iterable[t.Mapping[str, t.Any]], names: t.Iterable[str]) -> list[str]:
+    """Return the values that variables of these names have anywhere."""
+    return sorted({str(variables[name]) for variables in known for name in names if variables.get(name)})
 
 
 def redacted(report: t.Mapping[str, t.Any], hosts: t.Iterable[str], users: t.Iterable[str]) -> Report:

@@ -8,12 +8,10 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import typing as t
 from pathlib import Path
 
-import jinja2
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import (
     Change,
     Comparison,
@@ -43,15 +41,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.r
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     acceptance_length,
-    clean,
     digits,
     interval,
     is_chosen,
     mean,
     short,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
-from markupsafe import Markup
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.template import page_template
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import method_words
 
 Report = t.Mapping[str, t.Any]
 Point = t.Mapping[str, t.Any]
@@ -86,7 +83,7 @@ class Tile(t.NamedTuple):
 def page(report: Report, before: Report | None = None, ranking: Ranking | None = None) -> str:
     """Return the whole file. It also shows what changed since an earlier report, or which way of several is fastest."""
     comparison = compare(before, report) if before is not None else None
-    return _template().render(
+    return page_template(TEMPLATE, **FILTERS).render(
         report=report,
         before=before,
         comparison=comparison,
@@ -109,36 +106,6 @@ def page(report: Report, before: Report | None = None, ranking: Ranking | None =
         settings=list(settings(report)),
         identity=list(identity(report)),
     )
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
-    )
-    environment.filters |= {
-        "digits": digits,
-        "short": short,
-        "judged": speedup_certainty,
-        "changed": changed,
-        "fastest_way": fastest_way,
-        "acceptance_length": acceptance_length,
-        "cost": cost,
-        "cost_computed": cost_computed,
-        "label": label,
-        "drafts": drafts,
-    }
-    environment.tests["chosen"] = is_chosen
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-
-
-def _printable(value: t.Any) -> t.Any:
-    """Convert a value to text for the page."""
-    if value is None:
-        return ""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return "\n".join(clean(line) for line in value.split("\n"))
-    return value
 
 
 def cost(point: Point, report: Report) -> str | None:
@@ -192,7 +159,7 @@ def drafts_of(report: Report) -> str:
     if not report["draft_length"]:
         return "no speculation"
     method = str(report.get("method") or "drafts")
-    return f"{METHODS[method].words if method in METHODS else method}, {called(report['draft_length'])}"
+    return f"{method_words(method)}, {called(report['draft_length'])}"
 
 
 def join_values(values: t.Mapping[str, t.Any] | None) -> str:
@@ -271,3 +238,18 @@ def tiles(report: Report) -> list[Tile]:
     if same and same["compared"]:
         result.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without speculation"))
     return result
+
+
+FILTERS: dict[str, t.Callable[..., t.Any]] = {
+    "digits": digits,
+    "short": short,
+    "judged": speedup_certainty,
+    "changed": changed,
+    "fastest_way": fastest_way,
+    "acceptance_length": acceptance_length,
+    "cost": cost,
+    "cost_computed": cost_computed,
+    "label": label,
+    "drafts": drafts,
+    "is_chosen": is_chosen,
+}

@@ -22,6 +22,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
 
+# Root of the collection, in a clone and if installed.
+ROOT = Path(__file__).resolve().parents[3]
 # The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
 ALWAYS = (0, 1, 2, 3)
 WHILE_IT_GAINS = (4, 5, 8)
@@ -90,11 +92,6 @@ def read_length(value: t.Any) -> int | None:
         value = int(value)
     # Ansible's own kind of number, which remembers where it was written, is none for YAML.
     return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
-
-
-def requested_points(inputs: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[SweepPoint]:
-    """Return the points to measure, as requested."""
-    return sweep_points(inputs["draft_lengths"], inputs["quick"], int(record.get("draft_length") or 0))
 
 
 def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[SweepPoint]:
@@ -333,7 +330,7 @@ def announcement(
     return lines
 
 
-def collection_version(root: Path) -> str | None:
+def collection_version(root: Path = ROOT) -> str | None:
     """Return the version of this collection, cloned or installed; None if neither file has it."""
     for name, place in (("galaxy.yml", ()), ("MANIFEST.json", ("collection_info",))):
         try:

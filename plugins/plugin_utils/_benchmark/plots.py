@@ -33,6 +33,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.t
     interval,
     mean,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import expected_length
 
 if t.TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,11 +191,6 @@ def acceptance_chance(report: Report) -> float | None:
     return next((p["theory"]["a"] for p in points_with(report, "theory")), None)
 
 
-def expected_tokens(a: float, drafts: float) -> float:
-    """Tokens a pass if each draft is accepted with chance a and the first refused one ends the pass."""
-    return drafts + 1 if a >= 1 else (1 - a ** (drafts + 1)) / (1 - a)
-
-
 def longest_draft(series: t.Sequence[Series]) -> list[tuple[Series, Point]]:
     """Return the longest drafts of each report; in a comparison the longest that both have, if there are any."""
     lengths = [{drafts(p) for p in points_with(one.report, "by_position")} for one in series]
@@ -330,7 +326,7 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
             steps = [lengths[-1] * step / 60 for step in range(61)]
             axes.plot(
                 steps,
-                [expected_tokens(a, step) for step in steps],
+                [expected_length(a, step) for step in steps],
                 color=INK if alone else one.colour,
                 linewidth=1,
                 linestyle=(0, (5, 2)),
@@ -411,6 +407,8 @@ def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
 
 
 def _draw_ttft(axes: Axes, series: t.Sequence[Series]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for one in series:
         # The two mostly lie upon each other, so that two reports need no more than one of them.
         for point in [focus(one.report)] if len(series) > 1 else [measured_without(one.report), focus(one.report)]:
@@ -429,14 +427,8 @@ def _draw_ttft(axes: Axes, series: t.Sequence[Series]) -> None:
     axes.set_xlabel("tokens of the prompt")
     axes.set_ylabel("seconds")
     axes.xaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}".replace(",", " "))
-    axes.xaxis.set_major_locator(_locator(5))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     _legend(axes)
-
-
-def _locator(count: int) -> t.Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(count)
 
 
 def _lengths(series: t.Sequence[Series]) -> list[int]:
@@ -448,7 +440,7 @@ def _columns(rows: t.Sequence[tuple[t.Any, ...]]) -> list[list[t.Any]]:
     return [list(column) for column in zip(*rows)]
 
 
-def _interval(axes: Axes, x: float, figure: t.Mapping[str, t.Any] | None, one: Series, filled: bool = True) -> None:
+def _interval(axes: Axes, x: float, figure: t.Mapping[str, t.Any] | None, one: Series) -> None:
     """Draw a marker with its interval; the first of a series names it in the legend."""
     if figure is None:
         return

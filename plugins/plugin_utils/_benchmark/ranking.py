@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     without_drafts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.statistics import Figure, ratio
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import method_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 
 Report = t.Mapping[str, t.Any]
@@ -147,8 +147,7 @@ def _ways(reports: t.Sequence[Report]) -> t.Iterator[Way]:
         best = fastest_drafting(report["points"])
         if best:
             method = str(report.get("method") or "drafts")
-            words = METHODS[method].words if method in METHODS else method
-            yield Way(f"{engine} with {words}, {called(drafts(best))}", report["title"], best)
+            yield Way(f"{engine} with {method_words(method)}, {called(drafts(best))}", report["title"], best)
 
 
 def _shared(ways: t.Sequence[Way]) -> dict[str, set[str]]:

@@ -42,16 +42,12 @@ def _central(angle: float, degrees: int) -> float:
     return 2 / math.pi * (angle + (sine * total if degrees > 1 else 0.0))
 
 
-def student_t(probability: float, degrees: int) -> float:
-    """Return the quantile of Student's t distribution."""
-    if not 0 < probability < 1 or degrees < 1:
-        raise ValueError(f"there is no quantile {probability} of Student's t with {degrees} degrees of freedom")
-    if probability < 0.5:
-        return -student_t(1 - probability, degrees)
+def t_975(degrees: int) -> float:
+    """Return the 97.5 % quantile of Student's t distribution: 95 % lie between it and its negative."""
     low, high = 0.0, math.pi / 2
     for _halving in range(_HALVINGS):
         middle = (low + high) / 2
-        if _central(middle, degrees) < 2 * probability - 1:
+        if _central(middle, degrees) < _CONFIDENCE:
             low = middle
         else:
             high = middle
@@ -66,7 +62,7 @@ def mean(values: t.Sequence[float]) -> Figure | None:
     middle = statistics.fmean(values)
     if n == 1:
         return Figure(mean=middle, low=None, high=None, n=n)
-    reach = student_t((1 + _CONFIDENCE) / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
+    reach = t_975(n - 1) * statistics.stdev(values) / math.sqrt(n)
     return Figure(mean=middle, low=middle - reach, high=middle + reach, n=n)
 
 

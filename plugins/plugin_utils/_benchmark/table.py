@@ -12,7 +12,7 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, width
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import Point, drafts, label
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import Ranking, fastest_way
@@ -39,11 +39,6 @@ COMPARED = (
 )
 UNKNOWN = "-"
 _CHECKSUM = re.compile(r"((?<![0-9a-f])[0-9a-f]{12})(?:[0-9a-f]{28}|[0-9a-f]{52})(?![0-9a-f])")
-
-
-def clean(text: str) -> str:
-    """Text out of a model or a server, without what would steer a terminal or turn writing around."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def digits(value: float | None) -> str:
@@ -130,9 +125,8 @@ def align(columns: t.Sequence[tuple[str, str]], rows: t.Sequence[tuple[str, ...]
 
 
 def wrap_line(text: str, first: str = "  ", later: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        " ".join(clean(text).split()), width(), initial_indent=first, subsequent_indent=later, break_on_hyphens=False
-    )
+    words = " ".join(printable(text).split())
+    return textwrap.wrap(words, width(), initial_indent=first, subsequent_indent=later, break_on_hyphens=False)
 
 
 def table(report: Report) -> list[str]:

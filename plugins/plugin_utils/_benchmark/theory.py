@@ -48,9 +48,10 @@ class Bound(t.TypedDict):
     note: str | None
 
 
-def expected_length(acceptance: float, drafts: int) -> float:
+def expected_length(acceptance: float, drafts: float) -> float:
     """E(a, k): tokens that a pass over k drafted tokens makes on average."""
-    return sum(acceptance**position for position in range(drafts + 1))
+    # Nearer to one, the quotient is only rounding errors.
+    return drafts + 1 if acceptance > 1 - 1e-9 else (1 - acceptance ** (drafts + 1)) / (1 - acceptance)
 
 
 def fit_acceptance(lengths: t.Mapping[int, float]) -> float | None:
@@ -89,11 +90,6 @@ def theory(acceptance: float, drafts: int, roofline: t.Mapping[str, t.Any] | Non
     )
 
 
-def pass_seconds(gigabytes: float, bandwidth: float, fixed: float = 0.0) -> float:
-    """Return the seconds of a pass that reads these bytes; `fixed` is its constant part."""
-    return fixed + gigabytes / bandwidth
-
-
 def _assumptions(gigabytes: float, sparks: int) -> list[str]:
     bandwidth = sparks * BANDWIDTH_GB_S
     reachable = sparks * REACHABLE_GB_S
@@ -102,8 +98,7 @@ def _assumptions(gigabytes: float, sparks: int) -> list[str]:
         f"A token reads {gigabytes:.2f} GB: every weight it needs is read once, in the format of the checkpoint.",
         "One answer is made at a time, and its context is short, so the KV cache does not count.",
         f"Memory delivers its nominal {BANDWIDTH_GB_S:.0f} GB/s{each}; in practice about {REACHABLE_GB_S:.0f} GB/s are "
-        f"reached, which allows {1 / pass_seconds(gigabytes, reachable):.1f} tokens/s instead of "
-        f"{1 / pass_seconds(gigabytes, bandwidth):.1f}.",
+        f"reached, which allows {reachable / gigabytes:.1f} tokens/s instead of {bandwidth / gigabytes:.1f}.",
         "Nothing but reading takes time.",
     ]
     if sparks > 1:
@@ -134,7 +129,7 @@ def bound(roofline: t.Mapping[str, t.Any] | None, sparks: int, tokens_per_second
     if not gigabytes:
         return None
     bandwidth = sparks * BANDWIDTH_GB_S
-    reading = pass_seconds(gigabytes, bandwidth)
+    reading = gigabytes / bandwidth
     share = tokens_per_second * reading if tokens_per_second else None
     pass_ms = 1000 / tokens_per_second if tokens_per_second else None
     # A pass that is faster than reading has no fixed part that could be known.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Range
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
 
@@ -202,6 +203,18 @@ def is_set(options: Mapping, path: str) -> bool:
         if not isinstance(options, dict):
             return False
     return key in options
+
+
+def render_yaml(options: Mapping, header: str, sort_keys: bool) -> str:
+    """Return engine options as YAML. Equal options always give the same text."""
+    return header + yaml.dump(
+        dict(options),
+        Dumper=yaml.SafeDumper,
+        sort_keys=sort_keys,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=4096,
+    )
 
 
 def failure(engine: Engine, built: Built) -> str:

@@ -72,6 +72,11 @@ def draft_model(method: str | None) -> str | None:
     return METHODS[method].draft_model if method in METHODS else None
 
 
+def method_words(name: str) -> str:
+    """Return the usual name of a method; the engine's own name of another one stays."""
+    return METHODS[name].words if name in METHODS else name
+
+
 def needs_draft_model(method: str | None) -> bool:
     """Return whether a method drafts with nothing but a draft model."""
     return draft_model(method) in (HEAD, MODEL)

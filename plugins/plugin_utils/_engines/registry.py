@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.met
     NONE,
     NOT_OFFERED,
     called,
+    method_words,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.remote_code import check_remote_code
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
@@ -90,5 +91,5 @@ def drafting(how: t.Mapping[str, t.Any]) -> str | None:
     engine = engine_of(how)
     section = how.get("speculation") or (how.get("options") or {}).get(engine.speculation)
     own = engine.section(section).method if isinstance(section, dict) else ""
-    words = METHODS[own].words if own in METHODS else own
-    return f"with {words}, by a {engine.speculation} of its own" if own else f"with a {engine.speculation} of its own"
+    name = f"{method_words(own)}, by " if own else ""
+    return f"with {name}a {engine.speculation} of its own"

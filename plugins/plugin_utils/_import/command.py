@@ -13,6 +13,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 
 Values = t.Mapping[str, t.Any]
@@ -37,7 +38,8 @@ TOKEN = re.compile(
 BETWEEN = ("line", "gap", "comment", "end")
 WHOLE, FRACTION = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+\.\d+(?:[eE]-?\d+)?")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
-SIZED = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")
+NAMES = ENGINES[FORMATS.engine].names
+SIZED = (NAMES.context, NAMES.concurrency, NAMES.prompt, NAMES.tokens)
 POWERS = "kmg"
 
 

@@ -59,7 +59,6 @@ BUFFERS = 8
 GIVE_BACK_BYTES = 64 * CHUNK
 # Seconds until a receiver notices a broken connection: three times sshd's ClientAliveInterval.
 LOCK_WAIT_S = 30.0
-# Smaller members of an image are compared by their checksum, which then comes with the question.
 SHA256 = re.compile(r"[0-9a-f]{64}")
 REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 

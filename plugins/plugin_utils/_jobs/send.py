@@ -242,7 +242,7 @@ class Link:
             raise self._broken() from None
 
     def _broken(self) -> Exception:
-        """Return the other side went away, perhaps not without a word."""
+        """Return why the other side went away, in its own words if it sent some."""
         with contextlib.suppress(ValueError):
             try:
                 while True:
@@ -361,7 +361,7 @@ class Copy:
         self.reason = ""
 
     def link(self, number: int) -> Link:
-        """Return the rails take turns, and a broken connection tries the next one."""
+        """Return a connection. The rails take turns, and after a broken connection the next one is tried."""
         addresses = self.spec["addresses"]
         return Link(ssh_command(self.spec, addresses[number % len(addresses)]))
 
@@ -378,6 +378,26 @@ class Copy:
                 f"nothing has reached it for {round(self.tally.idle())} s on {where}, port {self.spec['port']} "
                 f"({self.reason}): {advice(self.reason)}, then run again, which continues where this ended"
             )
+
+    def persist(self, action: t.Callable[[Link], None], number: int = 0) -> None:
+        """Do it again with another connection when one is lost."""
+        delay = FIRST_DELAY_S
+        while True:
+            sent = self.tally.sent
+            try:
+                link = self.link(number)
+                try:
+                    return action(link)
+                finally:
+                    link.close()
+            except LinkError as e:
+                self.lost(e)
+            delay = FIRST_DELAY_S if self.tally.sent > sent else min(delay * 2, MOST_DELAY_S)
+            number += 1
+            self.pause(delay)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def message(self, error: Exception) -> str:
         """Return an error in one sentence with how far it was."""
@@ -485,24 +505,10 @@ class Models(Copy):
         except Exception as e:
             self.plan.fail(e)
 
-    def persist(self, action: t.Callable[[Link], None], number: int = 0) -> None:
-        """Do it again with another connection when one is lost."""
-        delay = FIRST_DELAY_S
-        while True:
-            sent = self.tally.sent
-            try:
-                link = self.link(number)
-                try:
-                    return action(link)
-                finally:
-                    link.close()
-            except LinkError as e:
-                self.lost(e)
-            delay = FIRST_DELAY_S if self.tally.sent > sent else min(delay * 2, MOST_DELAY_S)
-            number += 1
-            self.plan.wait(delay)
-            if self.plan.failure:
-                raise Stopped
+    def pause(self, seconds: float) -> None:
+        self.plan.wait(seconds)
+        if self.plan.failure:
+            raise Stopped
 
     def send_items(self, link: Link) -> None:
         while True:
@@ -606,22 +612,9 @@ class Image(Copy):
         self._wrong: collections.Counter[str] = collections.Counter()
 
     def run(self) -> Message:
-        begin, delay, number = time.monotonic(), FIRST_DELAY_S, 0
+        begin = time.monotonic()
         with self.progress:
-            while True:
-                sent = self.tally.sent
-                try:
-                    link = self.link(number)
-                    try:
-                        self.send(link)
-                        break
-                    finally:
-                        link.close()
-                except LinkError as e:
-                    self.lost(e)
-                delay = FIRST_DELAY_S if self.tally.sent > sent else min(delay * 2, MOST_DELAY_S)
-                number += 1
-                time.sleep(delay)
+            self.persist(self.send)
             self.tally.total = self.tally.there() or self.tally.total
         return {"bytes_sent": self.tally.sent, "seconds": round(time.monotonic() - begin, 2)}
 

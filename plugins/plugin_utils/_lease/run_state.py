@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import getpass
 import json
 import os
 import platform
@@ -66,9 +67,17 @@ def run_name() -> str:
     return f"{platform.node()}/{directory().parent.name}"
 
 
-def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
+def user() -> str:
+    """Return the user of the run. In a container it may have no name, but only an ID."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def ask(action: ActionBase, python: str, do: str) -> Said | None:
     """Return the answer of the lock on the Spark; None if it cannot be asked."""
-    answer = reply(action, python, do, **more)
+    answer = reply(action, python, do)
     return None if answer is None or answer.get("state") in UNKNOWN else answer
 
 

@@ -139,7 +139,7 @@ def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings
     )
 
 
-def refuse_foreign_addresses(
+def foreign_address_problems(
     sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]
 ) -> list[str]:
     """Return a sentence for each planned address that another host on the link has."""
@@ -299,7 +299,7 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
     return targets
 
 
-def refuse_clashes(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]) -> list[str]:
+def clashes(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]) -> list[str]:
     """Networks that are in use elsewhere on a host, one sentence each."""
     reasons = []
     for rank, spark in enumerate(sparks):

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import KEY, digest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.disk_space import is_copied
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import (
     fraction_words,
     group_by_value,
@@ -65,8 +65,6 @@ class Comparison:
             self.problems.append(f"{text}: {remedy}, or set spark_network_allow_differences: [{what}].")
 
     def compare(self) -> None:
-        if self.same_machine():
-            return
         self.machines()
         self.memory()
         for worker in self.workers:
@@ -81,15 +79,6 @@ class Comparison:
             self.other_head(worker)
         for node in self.nodes.values():
             self.link(node)
-
-    def same_machine(self) -> bool:
-        groups = self.groups(lambda node: tuple(sorted(node["mac_addresses"])))
-        same = [names for addresses, names in groups.items() if addresses and len(names) > 1]
-        self.problems += [
-            f"{join_words(names)} lead to the same machine: correct ansible_host of one of them in the inventory."
-            for names in same
-        ]
-        return bool(same)
 
     def machines(self) -> None:
         self.problems += [
@@ -372,10 +361,9 @@ def trust(
 ) -> dict[str, t.Any]:
     """Return the keys, hosts and ports of the other nodes that a node needs, in the order of the ranks.
 
-    Each node has its C(addresses) on the link, the public half of its one C(key), and C(user) and C(python), with
-    which it receives copies. The head's key opens the containers of all workers. Copies go in a chain: a node
-    accepts the one before it, and the same key opens the next. Each key is valid for one command, and from its
-    owner's addresses only.
+    Each node has its `addresses` on the link, the public half of its one `key`, and `user` and `python`, with which it
+    receives copies. The head's key opens the containers of all workers. Copies go in a chain: a node accepts the one
+    before it, and the same key opens the next. Each key is valid for one command, and from its owner's addresses only.
     """
     nodes, rank = list(hosts.values()), list(hosts).index(host)
     files = _trusted(nodes, rank, worker_port, copy_port)

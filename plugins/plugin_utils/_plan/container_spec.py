@@ -16,13 +16,14 @@ import json
 import typing as t
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 
 Mapping = t.Mapping[str, t.Any]
 
 # The directory of the programs in a container. They belong to a release of this collection.
 PROGRAMS = "/deployment"
 # The labels of a container that identify its deployment.
-TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank", "trust"))
+TOLD = tuple(f"{LABEL}{name}" for name in ("deployment", "directory", "url", "rank", "trust"))
 # Derived from models and options, which are compared themselves; another release may derive other values.
 TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
 # Docker settings that are not planned: inputs of the role engine_container.

@@ -17,15 +17,12 @@ import json
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT, GENERATIONS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
 LABEL = f"{names.LABEL}configuration"
-# The directory of generations in the deployment's directory, and its place in the container.
-GENERATIONS = "generations"
-DEPLOYMENT = "/deployment"
 # The only writable one of the directories beside the generations.
 WRITTEN = "state"
 HUB = "/cache/huggingface/hub"
@@ -210,9 +207,9 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
     cache, *directories = model_mounts(node.cache, node.models, vars(node))
     return [
         cache,
-        _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", DEPLOYMENT),
+        _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", container_spec.PROGRAMS),
         *(
-            _mount(f"{node.directory}/{name}", f"{DEPLOYMENT}/{name}", read_only=name != WRITTEN)
+            _mount(f"{node.directory}/{name}", f"{container_spec.PROGRAMS}/{name}", read_only=name != WRITTEN)
             for name in node.subdirectories
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),

@@ -29,10 +29,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
-    DEPLOYMENT,
-    LABEL,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL
 
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
@@ -240,8 +238,7 @@ def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins
 
 def with_verdict(record: Mapping, verdict: Mapping) -> Record:
     """Return the record with what a benchmark has found of just this deployment, if one has."""
-    label = f"{names.LABEL}configuration"
-    is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(label)
+    is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(LABEL)
     others = {name: value for name, value in record.items() if name != "verdict"}
     return {**others, "verdict": verdict} if is_its else others
 
@@ -282,7 +279,7 @@ def unreachable_reason(deployment: Mapping, addresses: t.Collection[str]) -> str
 
 def mounted_generation(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]:
     """Return where a container has its files: the generation, what is mounted into it by name, and the texts."""
-    inside = f"{DEPLOYMENT}/"
+    inside = f"{PROGRAMS}/"
     targets = [mount["target"] for mount in container["mounts"]]
     return {
         "generation": container["labels"][f"{names.LABEL}generation"],

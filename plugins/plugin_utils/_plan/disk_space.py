@@ -15,25 +15,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.imag
     UNPACKED,
     sizes,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import is_copied
 
 # An upper limit for openssh-server with its dependencies.
 ADDED_BYTES = 300_000_000
 
 Facts = t.Mapping[str, t.Any]
-
-
-def is_copied(head: Facts, node: Facts) -> bool:
-    """Return whether a Spark has exactly the image that the head has built."""
-    here, there = head["images"]["cluster"], node["images"]["cluster"]
-    return bool(head["image_made"] and there and here["fingerprint"] == there["fingerprint"])
-
-
-def amount(size: float) -> str:
-    """Return a size as text, for instance 130 GB, 65.2 GB, 431 MB."""
-    divisor, unit = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
-    value = size / divisor
-    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
 
 
 class Demand(t.NamedTuple):
@@ -102,7 +90,7 @@ def worker_bytes(node: Facts, models: Facts, unpacked: int, sent: int, reserve: 
     # On one file system, Docker's copy grows as the spool shrinks.
     copy = sent if docker["filesystem"] != state["filesystem"] else 0
     missing = models["bytes_missing"]
-    cache = (models["cache"], models["cache_filesystem"], models["cache_free_bytes"])
+    cache = (models["cache"]["directory"], models["cache_filesystem"], models["cache_free_bytes"])
     demands = [
         Demand("models", missing, *cache),
         Demand("image", unpacked + copy, *_images(node)),
@@ -151,9 +139,8 @@ def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
     if not missing or needed <= free:
         return ""
     return (
-        f"{host}: {cache.amount(needed)} are needed (models {cache.amount(missing)}, image {cache.amount(image)}, "
-        f"reserve {cache.amount(reserve)}), but the file system {models['cache_filesystem']} of the cache "
-        f"{models['cache']['directory']} has only {cache.amount(free)} free. Free space there, for "
-        "instance with 'cleanup.yml -e unused=true', or set huggingface_cache_directory to a directory on a larger "
-        "disk."
+        f"{host}: {amount(needed)} are needed (models {amount(missing)}, image {amount(image)}, reserve "
+        f"{amount(reserve)}), but the file system {models['cache_filesystem']} of the cache "
+        f"{models['cache']['directory']} has only {amount(free)} free. Free space there, for instance with "
+        "'cleanup.yml -e unused=true', or set huggingface_cache_directory to a directory on a larger disk."
     )

@@ -21,11 +21,11 @@ import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import way_out
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.addresses import (
+    clashes,
     default_plan,
+    foreign_address_problems,
     greets,
     own_plan,
-    refuse_clashes,
-    refuse_foreign_addresses,
     to_ask,
     working,
 )
@@ -67,8 +67,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text
 if t.TYPE_CHECKING:
     import netaddr
 
-MODES = ("auto", "adopt", "configure")
-RENDERERS = ("auto", "NetworkManager", "networkd")
 # IPv6 needs 1280; no NIC has more than the second.
 MTU_RANGE = (1280, 65535)
 # The results for one host, and for all, if there is no fabric.
@@ -290,13 +288,13 @@ def decide(sparks: t.Sequence[Spark], rails: list[Members], spec: FabricSpec, fi
         if configure[rank]:
             reasons += problems(spark, [members[rank] for members in rails], spec)
     if any(configure):
-        reasons += refuse_clashes(sparks, rails, targets) + refuse_foreign_addresses(sparks, rails, targets)
+        reasons += clashes(sparks, rails, targets) + foreign_address_problems(sparks, rails, targets)
     if reasons:
         raise PlanError(*dict.fromkeys(reasons), *duplicate_addresses(sparks, rails))
     return Decision(joined, configure)
 
 
-def refuse_slow(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
+def slow_rails(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     return [
         f"{spark.name}: {members[rank]['name']} runs at {members[rank]['speed_mbps'] / 1000:g} Gb/s, but "
         f"spark_network_minimum_speed_mbps is {spec.minimum_speed_mbps / 1000:g} Gb/s. Reseat the cable, or try "
@@ -448,7 +446,7 @@ def plan(hosts: t.Mapping[str, Info], spec: FabricSpec) -> dict[str, t.Any]:
         findings += port_findings(sparks, rails)
     refuse_no_rdma(sparks, rails)
     decision = decide(sparks, rails, spec, findings)
-    slow = refuse_slow(sparks, decision.joined, spec)
+    slow = slow_rails(sparks, decision.joined, spec)
     if slow:
         raise PlanError(*slow)
     findings += rail_findings(sparks, decision.joined, spec) + half_links(sparks, decision.joined)

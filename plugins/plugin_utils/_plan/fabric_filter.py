@@ -92,7 +92,7 @@ def filter_steps(
     return unit_steps(FILTER, spark.info.get("filter") or {}, own, [file], choice, configure)
 
 
-def refuse_lockout(spark: Spark, rails: t.Sequence[Rail]) -> str:
+def lockout_problem(spark: Spark, rails: t.Sequence[Rail]) -> str:
     """Return why the filter would end this run: the host is reached at a fabric address from another network."""
     source, address = spark.info.get("login") or ("", "")
     if address not in [rail["address"] for rail in rails]:
@@ -122,7 +122,7 @@ def plan_filters(
         for name, info in hosts.items()
         if rails[name]
     }
-    refused = [refuse_lockout(Spark(name, hosts[name]), rails[name]) for name in planned if planned[name]["install"]]
+    refused = [lockout_problem(Spark(name, hosts[name]), rails[name]) for name in planned if planned[name]["install"]]
     if any(refused):
         raise PlanError(*filter(None, refused))
     lacking = [name for name, steps in planned.items() if steps["lacking"]]

@@ -13,18 +13,24 @@ import typing as t
 Look = t.Mapping[str, t.Any]
 
 
-def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
-    """Name what the head sends, and `to` whom it does, in the order of the ranks.
+def is_copied(head: Look, node: Look) -> bool:
+    """Return whether a Spark has exactly the image that the head has built.
 
-    The looks are spark_info's pair by host, the head first. Compared are layers and settings: an image's ID depends
-    on how Docker stores images. If the head's is not built from its present base, no Spark has it.
+    Compared are layers and settings: an image's ID depends on how Docker stores images. If the head's is not built from
+    its present base, no Spark has it.
     """
-    head, *others = looks
-    sent, whole = _image(looks[head], "cluster"), looks[head].get("image_made")
-    lacking = [host for host in others if not (whole and sent["fingerprint"] == _fingerprint(looks[host]))]
-    content = {"reference": looks[head].get("cluster_image", "")}
+    here, there = head["images"]["cluster"], node["images"]["cluster"]
+    return bool(head["image_made"] and there and here["fingerprint"] == there["fingerprint"])
+
+
+def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
+    """Return what the head sends, and `to` whom, in the order of the ranks; the looks are by host, the head first."""
+    head, *others = looks.values()
+    sent = head["images"]["cluster"] or {}
+    content = {"reference": head["cluster_image"]}
     content |= {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0)}
-    return {"content": content, "to": lacking}
+    names = list(looks)[1:]
+    return {"content": content, "to": [name for name, other in zip(names, others) if not is_copied(head, other)]}
 
 
 def image_mismatch(looks: t.Mapping[str, Look], host: str) -> str:
@@ -34,12 +40,3 @@ def image_mismatch(looks: t.Mapping[str, Look], host: str) -> str:
         f"{host}: the image {image} that was loaded is not the one of {names[names.index(host) - 1]}: its layers or "
         f"settings differ. Remove it on both with 'docker image rm {image}' and run again."
     )
-
-
-def _fingerprint(look: Look) -> str:
-    return str(_image(look, "cluster").get("fingerprint", ""))
-
-
-def _image(look: Look, name: str) -> Look:
-    image: Look = (look.get("images") or {}).get(name) or {}
-    return image

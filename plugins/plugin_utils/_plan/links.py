@@ -34,7 +34,6 @@ class PlanError(Exception):
 
     def __init__(self, *reasons: str) -> None:
         super().__init__("\n".join(reasons))
-        self.reasons = list(reasons)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,6 +293,8 @@ def meets(spark: Spark, port: Port, other: Spark) -> bool:
 
 def refuse_ring(sparks: t.Sequence[Spark]) -> None:
     """Raise PlanError if each of several Sparks has different peers on each of its cables."""
+    if len(sparks) < 3:
+        return
     ways = {
         spark.name: {
             port["number"]: [other.name for other in sparks if other is not spark and meets(spark, port, other)]
@@ -301,8 +302,6 @@ def refuse_ring(sparks: t.Sequence[Spark]) -> None:
         }
         for spark in sparks
     }
-    if len(sparks) < 3:
-        return
     for by_port in ways.values():
         result = [set(others) for others in by_port.values() if others]
         if len(result) < 2 or set.intersection(*result):

@@ -18,7 +18,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
-    FRACTION,
     Memory,
     MemoryBudget,
     MemoryRequest,
@@ -34,13 +33,20 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     sizes,
     weights,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import FRACTION
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
+# By whether two Sparks would suffice.
+ON_TWO_SPARKS = {
+    True: "; it would fit on two Sparks",
+    False: "; it would not fit on two Sparks either",
+    None: "",
+}
 
 
 def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
     """Return whether chunked prefill is needed, not set by the user, and known to work."""
-    if request.kv_cache == FRACTION or request.target.latent or request.is_set(request.engine.names.chunking):
+    if request.target.latent or request.is_set(request.engine.names.chunking):
         return False
     return longest_prompt(request, size) is not None
 
@@ -209,19 +215,12 @@ def held_by_others(request: MemoryRequest, made: MemoryBudget) -> bool:
     return total is not None and room is not None and room < made.needed <= total - request.reserve
 
 
-def fits_on_two_sparks(request: MemoryRequest, size: Sizes) -> bool:
-    """Return whether the deployment would fit on two Sparks like this one that run nothing else."""
+def fits_on_two_sparks(request: MemoryRequest, size: Sizes) -> bool | None:
+    """Return whether the deployment would fit on two Sparks like this one that run nothing else; None if unknown."""
+    if request.sparks > 1 or request.memory.total is None or any(model.missing for model in request.models):
+        return None
     alone = dataclasses.replace(request.memory, available=None, slot=None)
     return budget(request, size.tokens, 2, alone).excess <= 0
-
-
-def on_two(request: MemoryRequest, size: Sizes) -> str:
-    """Return whether two Sparks would suffice, if that is a question."""
-    if request.sparks > 1 or request.memory.total is None or any(model.missing for model in request.models):
-        return ""
-    return (
-        "it would fit on two Sparks" if fits_on_two_sparks(request, size) else "it would not fit on two Sparks either"
-    )
 
 
 def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
@@ -275,8 +274,7 @@ def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: st
     if ways:
         parts.append(f"{'Until then it' if others else 'It'} fits with {', or with '.join(ways)}.")
     elif not others and made.needed > made.room:
-        two = on_two(request, size)
-        parts.append("Choose a smaller model" + (f"; {two}." if two else "."))
+        parts.append(f"Choose a smaller model{ON_TWO_SPARKS[fits_on_two_sparks(request, size)]}.")
     if request.memory.total is not None and made.needed <= request.memory.total:
         parts.append("-e speculative_serve_overcommit=true tries it anyway, and may hang the machine.")
     return " ".join(parts)
@@ -292,14 +290,13 @@ def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdic
         return f"Fits with {amount((made.room or 0) - made.needed)} to spare{more}."
     if verdict == LESS_CONTEXT:
         tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) or 0
-        two = "" if held_by_others(request, made) else on_two(request, size)
-        also = f"; {two} unchanged" if two.endswith("would fit on two Sparks") else ""
+        two = not held_by_others(request, made) and fits_on_two_sparks(request, size)
+        also = f"{ON_TWO_SPARKS[True]} unchanged" if two else ""
         return f"Fits only with a shorter context: {setting(request, size, fitting or 0, tokens)}{also}."
     if verdict == DOES_NOT_FIT:
         if held_by_others(request, made):
             return f"Does not fit: {amount(made.excess)} short; other programs use that much."
-        two = on_two(request, size)
-        return f"Does not fit: {amount(made.excess)} short" + (f"; {two}." if two else ".")
+        return f"Does not fit: {amount(made.excess)} short{ON_TWO_SPARKS[fits_on_two_sparks(request, size)]}."
     return "Whether it fits is unknown."
 
 

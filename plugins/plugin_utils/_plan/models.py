@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import TIKTOKEN_ENCODINGS
+
 # Published with the vocabularies' readers.
 TIKTOKEN_URL = "https://openaipublic.blob.core.windows.net/encodings"
-TIKTOKEN_ENCODINGS = {
-    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-}
 
 View = t.Mapping[str, t.Any]
 

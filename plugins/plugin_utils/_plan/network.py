@@ -84,11 +84,11 @@ def host_plan(
     host: str,
     hosts: t.Mapping[str, dict[str, t.Any]],
     wish: FabricSpec,
-    start_on_nic: t.Any = None,
-    keep_nic_on: t.Any = None,
-    close_fabric: t.Any = None,
-    worker_port: int = 0,
-    copy_port: int = 0,
+    start_on_nic: t.Any,
+    keep_nic_on: t.Any,
+    close_fabric: t.Any,
+    worker_port: int,
+    copy_port: int,
 ) -> dict[str, t.Any]:
     """Return the host's part. Raises PlanError: a refusal is the same for all, and so said once."""
     if host not in hosts:

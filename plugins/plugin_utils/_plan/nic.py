@@ -34,9 +34,9 @@ NIC_COST = "18 to 20 W a Spark"
 WATCHER = Unit("dgx-spark-speculative-nic.path", "NIC watcher", "spark_network_start_on_nic")
 
 
-def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
+def own_files() -> dict[str, str]:
     """Return the files of this version, by their place on a Spark, with their digests."""
-    return {path: digest((directory / name).read_bytes()) for path, name in STARTER.items()}
+    return {path: digest((STARTER_FILES / name).read_bytes()) for path, name in STARTER.items()}
 
 
 def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:

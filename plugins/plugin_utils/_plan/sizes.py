@@ -25,8 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.number
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Limits, is_set
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, HEAD, draft_model
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-
-PLANNED, FRACTION = "planned", "fraction"
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import FRACTION, PLANNED
 
 GIB = 1024**3
 # The smallest useful context, and the step of proposed contexts.

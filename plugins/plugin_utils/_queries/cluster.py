@@ -30,9 +30,9 @@ def compare(
     is_configured: bool,
     worker_port: int,
     copy_port: int,
-    findings: t.Sequence[str] = (),
-    clock_skew: float = 60,
-    allow_differences: t.Sequence[str] = (),
+    findings: t.Sequence[str],
+    clock_skew: float,
+    allow_differences: t.Sequence[str],
 ) -> Result:
     compared = plans.compare_nodes(facts, clock_skew, allow_differences)
     own = plans.node_links(run.host, facts, rails, is_configured, worker_port, copy_port)

@@ -51,8 +51,8 @@ def endpoint(
     port: t.Any,
     image: str,
     cache_directory: str,
-    expose: str = "local",
-    allow_unauthenticated: bool = False,
+    expose: str,
+    allow_unauthenticated: bool,
     network: str = "host",
     recipe: Mapping = EMPTY,
     published_ports: t.Sequence[str] | None = None,
@@ -99,7 +99,17 @@ def check_container(
     publish: placement.Publish | None = None,
 ) -> Result:
     result = placement.Placement(
-        name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative, gpus
+        name=name,
+        image=image,
+        look=look,
+        registry=registry,
+        unpack_factor=unpack_factor,
+        inputs=inputs,
+        listens=listens,
+        publish=publish,
+        labels=labels,
+        alternative=alternative,
+        gpus=gpus,
     )
     return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result)))
 
@@ -115,7 +125,6 @@ def check_disk_space(
     """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
     if cluster_facts is None:
         return refusal_result(disk_space.unusable_models(run.host, models, image_bytes, reserve_bytes))
-    models = {**models, "cache": models["cache"]["directory"]}
     return refusal_result(
         "\n".join(disk_space.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes))
     )

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
@@ -41,7 +40,7 @@ def differences(recipe: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
     return f"It serves {', '.join(told)}" if told else ""
 
 
-def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory: Path = RECIPES) -> str:
+def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "") -> str:
     """Return the commands to run instead, each on its own line, with the option limit at their end.
 
     They are empty if the recipe names nothing, or if another image than its own fails.
@@ -49,7 +48,7 @@ def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory
     name = recipe.get("fallback")
     if not name or image != recipe["image"]:
         return ""
-    other = load(directory / f"{name}.yml")
+    other = load(RECIPES / f"{name}.yml")
     start = ". ".join(filter(None, (f"Recipe {name} has the image {tag_of(other)}", differences(recipe, other))))
     faults = faults_of_drafts(other)
     if not faults:

@@ -48,13 +48,17 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe impo
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
-KV_CACHES = ("planned", "fraction")
+PLANNED, FRACTION = "planned", "fraction"
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
 # Neither the root nor .., which would lead elsewhere through a link.
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-TIKTOKEN_ENCODINGS = ("o200k_base", "cl100k_base")
+# The vocabularies of TikToken, and the checksum of each.
+TIKTOKEN_ENCODINGS = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
 # Nothing drafts as many tokens; what is larger is a slip, and not a question of memory.
 MOST_DRAFTED = 1024
 # A recipe has some hundred keys and values. Aliases of aliases make a short file endless.
@@ -172,8 +176,8 @@ RECIPE: dict[str, Field] = {
     "context": Field(int, default=32768, least=1),
     "concurrency": Field(int, default=1, least=1),
     # The KV cache is made for these two, or takes a fraction of what is free, as the engine options say.
-    "kv_cache": Field(str, default="planned", choices=KV_CACHES),
-    "tiktoken_encodings": Field(list, default=[], each=Field(str, choices=TIKTOKEN_ENCODINGS)),
+    "kv_cache": Field(str, default=PLANNED, choices=(PLANNED, FRACTION)),
+    "tiktoken_encodings": Field(list, default=[], each=Field(str, choices=tuple(TIKTOKEN_ENCODINGS))),
     "environment": Field(dict, default={}),
     "options": Field(dict, default={}),
     "probe": Field(
@@ -238,7 +242,7 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_fallback(name: str, recipe: t.Mapping[str, t.Any]) -> list[str]:
-    """Return a fallback is another recipe, one that a command can name."""
+    """Return why a fallback is not another recipe that a command can name."""
     fallback, known = recipe["fallback"], shipped(RECIPES)
     if fallback == name:
         return ["fallback names the recipe itself; name another one"]

@@ -92,7 +92,7 @@ def endpoint_of(said: t.Mapping[str, t.Any] | None) -> Endpoint:
 
 
 def api(url: str, listens_on: str | None) -> str:
-    """Return the addresses of the API and their clients: TensorRT-LLM has no authentication."""
+    """Return the URL of the API, and from where it can be reached."""
     try:
         local = ipaddress.ip_address(listens_on or "").is_loopback
     except ValueError:

@@ -8,17 +8,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import typing as t
 from pathlib import Path
 
-import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import clean
-from markupsafe import Markup
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.template import page_template
 
 Row = t.Mapping[str, t.Any]
 Rows = t.Mapping[str, t.Collection[Row]]
@@ -26,7 +23,6 @@ Report = t.Mapping[str, t.Any]
 Variables = t.Mapping[str, t.Any]
 
 FORMAT = 1
-ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = Path(__file__).with_name("field.html.j2")
 UNREACHABLE = {
     "id": "reached",
@@ -34,9 +30,6 @@ UNREACHABLE = {
     "what": "Reached",
     "not_measured": "this Spark could not be reached, or looking at it failed",
 }
-ADDRESSES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
-FACTS = ("hostname", "nodename", "fqdn")
-USERS = ("ansible_user", "ansible_ssh_user")
 # Of the curve of the memory, in its own units.
 CURVE = (720, 180)
 
@@ -60,7 +53,7 @@ def report(rows: Rows, date: str, names: bool) -> dict[str, t.Any]:
     """Return the document, from the rows of each host in the order of the play."""
     return {
         "format": FORMAT,
-        "collection": collection_version(ROOT) or "unknown",
+        "collection": collection_version() or "unknown",
         "date": date,
         "sparks": [
             {"name": host if names else f"spark-{number}", "rows": [dict(row) for row in found] or [UNREACHABLE]}
@@ -74,18 +67,11 @@ def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
 
     It runs before the Sparks get their names in the report, because an inventory may use the same names.
     """
-    facts = [variables.get("ansible_facts") or {} for variables in known]
-    hosts = [] if names else [*variable_values(known, ADDRESSES), *variable_values(facts, FACTS)]
-    users = [*variable_values(known, USERS), *variable_values(facts, ["user_id"])]
+    hosts, users = [] if names else documents.host_names(known), documents.user_names(known)
     return {
         host: documents.redacted({"image": image_of(row), "rows": row}, hosts, users)["rows"]
         for host, row in rows.items()
     }
-
-
-def variable_values(known: t.Iterable[Variables], names: t.Iterable[str]) -> list[str]:
-    """Return the values that variables of these names have anywhere."""
-    return sorted({str(variables[name]) for variables in known for name in names if variables.get(name)})
 
 
 def image_of(rows: t.Iterable[Row]) -> dict[str, t.Any]:
@@ -113,7 +99,7 @@ def lines(shown: Report) -> list[str]:
         missing = [f"{row['what']}: {row['not_measured']}" for row in spark["rows"] if "not_measured" in row]
         result += ["", f"  Not measured on {spark['name']}:"] if missing else []
         for text in missing:
-            result += wrap_text(clean(text), "    - ", "      ")
+            result += wrap_text(printable(text), "    - ", "      ")
     return [*result, ""]
 
 
@@ -154,19 +140,6 @@ def curve(row: Row) -> Curve | None:
 def page(shown: Report) -> str:
     """Return the whole file."""
     measured, every = counts(shown)
-    return _template().render(
+    return page_template(TEMPLATE, words=value_lines, curve=curve).render(
         report=shown, sections=sections(shown), measured=measured, every=every, width=CURVE[0], height=CURVE[1]
     )
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
-    )
-    environment.filters |= {"words": value_lines, "curve": curve}
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-
-
-def _printable(value: t.Any) -> t.Any:
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

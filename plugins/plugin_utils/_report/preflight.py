@@ -289,7 +289,7 @@ def _unseen(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 
 
 def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
-    """Return the same where there is no report around it: each with its Spark's name, and in its own words."""
+    """Return the problems as sentences that need no report around them: each names its Spark."""
     said = {host: [*objection(found, host), *found.problems] for host, found in hosts.items() if found}
     if len(hosts) > 1:
         return [*_unseen(hosts), *_shared(said)]

@@ -105,21 +105,6 @@ def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
     return f"{host} is {what}" if runs else f"{host} does not run {what}"
 
 
-def _pair_heading(host: str, status: Status, cluster: Facts, what: str) -> str:
-    both = join_words(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}"
-    if status.state == TRIAL:
-        return f"{both} are running a benchmark of {what}"
-    if status.state in SERVING:
-        return f"{both} serve {what}"
-    if status.state == "loading":
-        return f"{both} are loading {what}"
-    if status.state == "waiting":
-        return f"{host} waits for {cluster['peer']['name']} to serve {what}"
-    if status.state is None:
-        return f"{both}: state unknown; last deployment: {what}"
-    return f"{both} are not serving {what}"
-
-
 def heading(host: str, status: Status) -> str:
     if status.cluster and _is_worker(status):
         return _worker_heading(host, status, status.cluster)
@@ -133,17 +118,20 @@ def heading(host: str, status: Status) -> str:
     )
     how = drafting(vars(status))
     what += f" {how}" if how else ""
-    if status.cluster:
-        return _pair_heading(host, status, status.cluster, what)
+    cluster, who, be, serve = status.cluster, host, "is", "serves"
+    if cluster:
+        who, be, serve = join_words(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}", "are", "serve"
     if status.state == TRIAL:
-        return f"{host} is running a benchmark of {what}"
+        return f"{who} {be} running a benchmark of {what}"
     if status.state in SERVING:
-        return f"{host} serves {what}"
+        return f"{who} {serve} {what}"
     if status.state == "loading":
-        return f"{host} is loading {what}"
+        return f"{who} {be} loading {what}"
+    if cluster and status.state == "waiting":
+        return f"{host} waits for {cluster['peer']['name']} to serve {what}"
     if status.state is None:
-        return f"{host}: state unknown" + (f"; last deployment: {what}" if status.deployment else "")
-    return f"{host} is not serving {what}"
+        return f"{who}: state unknown" + (f"; last deployment: {what}" if cluster or status.deployment else "")
+    return f"{who} {be} not serving {what}"
 
 
 def _state(status: Status) -> str:

@@ -134,7 +134,7 @@ def findings(record: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> str:
-    """Return the same after a run that has changed nothing: what is new of it, and how to see the rest."""
+    """Return the summary of a run that has changed nothing: what is new, and how to see the rest."""
     lines = [*wrap_text(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
     return "\n".join([*lines, "", "  Nothing was changed. Full summary: status.yml"])
 

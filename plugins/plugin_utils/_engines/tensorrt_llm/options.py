@@ -17,7 +17,12 @@ import typing as t
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Options, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
+    Built,
+    Options,
+    Request,
+    render_yaml,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report, seen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
@@ -155,11 +160,4 @@ def _build(request: Request) -> Built:
 
 
 def render(options: t.Mapping[str, t.Any]) -> str:
-    """Return the engine options as YAML. Equal options always give the same text."""
-    # Only rendering needs PyYAML; a module reports if it is missing.
-    import yaml
-
-    body = yaml.dump(
-        dict(options), Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=4096
-    )
-    return HEADER + body
+    return render_yaml(options, HEADER, sort_keys=False)

@@ -16,6 +16,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import SPECULATION
 
 PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
 # The models that the documentation of the dynamic tree excludes: sliding-window and MLA attention.
@@ -45,8 +46,7 @@ class Subject:
     @property
     def decoding_type(self) -> str | None:
         value = self.speculation.get("decoding_type")
-        variants = self.family["sections"]["SpeculativeConfig"]["variants"]
-        return value if isinstance(value, str) and value in variants else None
+        return value if isinstance(value, str) and value in _types(self) else None
 
 
 def _is_int(value: t.Any) -> bool:
@@ -98,7 +98,7 @@ def schedule_or_concurrency(subject: Subject) -> None:
 
 
 def _types(subject: Subject) -> t.Collection[str]:
-    return t.cast("dict[str, str]", subject.family["sections"]["SpeculativeConfig"]["variants"])
+    return t.cast("dict[str, str]", subject.family["sections"][SPECULATION]["variants"])
 
 
 def schedule_fits_its_longest(subject: Subject) -> None:

@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     release_of,
     version_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request, render_yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
@@ -50,18 +50,23 @@ UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
 
 
-def check_release(name: str, version: Version | None, report: Report) -> None:
+def is_before(version: Version | None, first: str) -> bool:
+    """Return whether a version is known, and older than a release."""
+    limit = version_of(first)
+    return version is not None and limit is not None and version < limit
+
+
+def check_release(name: str, version: Version | None, is_read: bool, report: Report) -> None:
     """Check the release. One whose options are not known here is judged by its own parser."""
-    first, read = version_of(FIRST), version_of(READ_RELEASE)
     if NO_GB10 in name:
         report.error("release", f"{name} has no kernels for a GB10: use the image without {NO_GB10} in its tag")
     if version is None:
         report.warn("release", f"{shown(name)} names no release of vLLM: {UNREAD}")
-    elif first is not None and version < first:
+    elif is_before(version, FIRST):
         report.error(
             "release", f"{name} is older than {FIRST}, which counts the page cache of a Spark as used; use a newer one"
         )
-    elif read is not None and version[:3] != read[:3]:
+    elif not is_read:
         report.warn("release", f"{name} is not the release whose options are known here ({READ_RELEASE}): {UNREAD}")
 
 
@@ -90,19 +95,12 @@ def merged(request: Request, version: Version | None, report: Report) -> dict[st
             options[SPECULATION] = section
     if request.target_model and "served-model-name" not in options:
         options["served-model-name"] = request.target_model.rpartition("/")[2]
-    counting = version_of(COUNTING)
     if not options.get(SPECULATION):
         # Without drafts vLLM refuses to count them, also if that was asked for with drafts.
         options.pop(COUNTS, None)
-    elif version is not None and counting is not None and version >= counting:
+    elif version is not None and not is_before(version, COUNTING):
         options.setdefault(COUNTS, "summary")
     return options
-
-
-def is_before(version: Version | None, first: str) -> bool:
-    """Return whether a version is known, and older than a release."""
-    limit = version_of(first)
-    return version is not None and limit is not None and version < limit
 
 
 def check_method(request: Request, section: t.Any, version: Version | None, report: Report) -> None:
@@ -149,14 +147,14 @@ def build(request: Request) -> Built:
     tag = release_of(request.release)
     version = version_of(tag)
     name = request.release if version is None else tag.removeprefix("v")
-    check_release(name, version, report)
+    known = version_of(READ_RELEASE)
+    is_read = version is not None and known is not None and version[:3] == known[:3]
+    check_release(name, version, is_read, report)
     if request.world_size < 1:
         report.error("world_size", f"must be at least 1, not {request.world_size}")
     check_environment(request.environment, version, report)
     options = merged(request, version, report)
     check_method(request, options.get(SPECULATION), version, report)
-    known = version_of(READ_RELEASE)
-    is_read = version is not None and known is not None and version[:3] == known[:3]
     subject = Subject(options, is_read, report)
     for rule in RULES:
         rule(subject)
@@ -165,10 +163,4 @@ def build(request: Request) -> Built:
 
 
 def render(options: t.Mapping[str, t.Any]) -> str:
-    """Return the options as YAML. Equal options always give the same text."""
-    import yaml
-
-    body = yaml.dump(
-        dict(options), Dumper=yaml.SafeDumper, sort_keys=True, default_flow_style=False, allow_unicode=True, width=4096
-    )
-    return HEADER + body
+    return render_yaml(options, HEADER, sort_keys=True)

@@ -25,7 +25,6 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, check_mapping, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     FILE,
-    NONE,
     draft_model,
     read_methods,
 )
@@ -90,11 +89,9 @@ def decided_keys(method: str) -> tuple[str, ...]:
     return ("method", LENGTH, MODEL, *(SPELLINGS[method].fixed if method in SPELLINGS else ()))
 
 
-def section_of(
-    method: str | None, drafted: int | None, model: str | None, options: t.Mapping[str, t.Any]
-) -> dict[str, t.Any]:
+def section_of(method: str, drafted: int | None, model: str | None, options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the speculative-config of a method with further keys of it from the options; empty without a method."""
-    if method in (None, NONE) or method not in SPELLINGS:
+    if method not in SPELLINGS:
         return {}
     spelling = SPELLINGS[method]
     inputs = {LENGTH: drafted, MODEL: (model or None) if draft_model(method) else None}

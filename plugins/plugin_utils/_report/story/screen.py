@@ -16,7 +16,7 @@ import threading
 import typing as t
 import unicodedata
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, fit
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, fit, printable
 
 WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
 COMMAND = "ansible-playbook "
@@ -52,11 +52,6 @@ def width() -> int:
 
 def folded(text: str) -> str:
     return " ".join(text.split()).rstrip(". ")
-
-
-def printable(line: str) -> str:
-    """Return a line without characters that move the cursor or clear the screen."""
-    return "".join(character if character.isprintable() else " " for character in line)
 
 
 def cut(text: str, cells: int) -> str:

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import typing as t
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action import benchmark
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
 
 from tests.unit import benchmark_reports as reports
@@ -60,6 +63,11 @@ def task(**changes: t.Any) -> dict[str, t.Any]:
         "json_path": "new/report.json",
         **changes,
     }
+
+
+def test_a_user_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", mock.Mock(side_effect=KeyError("getpwuid(): uid not found")))
+    assert benchmark.users_of({"ansible_user": USER}) == {USER, str(os.getuid())}
 
 
 @pytest.fixture(scope="module")

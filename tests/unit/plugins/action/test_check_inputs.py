@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.action import check_inputs
 
-from tests.unit import plays
+from tests.unit import actions, plays
 
 OWN = {"recipe": "str", "models": "list", "lines": "int", "json": "path", "apply": "bool"}
 CHECK = {"name": "Check", "dgx_spark.speculative.check_inputs": {"playbook_inputs": OWN}}
@@ -77,6 +78,15 @@ def test_a_run_that_becomes_root_for_everything(tmp_path: Path, arguments: list[
     text = refused(tmp_path, *arguments)
     assert "All tasks would run as root (-b, or become in the inventory or ansible.cfg)" in text
     assert "Remove it: the roles use sudo only where they need it, and -K asks for its password." in text
+
+
+def test_a_user_without_a_name_is_another_one_than_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", mock.Mock(side_effect=KeyError("getpwuid(): uid not found")))
+    action = actions.made(check_inputs, {})
+    action._connection.become, action._task.become_user = "sudo", None
+    action._get_remote_user = lambda: None
+    with pytest.raises(AnsibleActionFail, match=r"^All tasks would run as root"):
+        action._refuse_another_user({})
 
 
 @pytest.mark.parametrize(

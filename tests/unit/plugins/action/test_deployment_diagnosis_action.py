@@ -21,24 +21,27 @@ from tests.unit import actions, plays
 @pytest.mark.parametrize(
     ("where", "hosts", "expected"),
     [
-        ("report.tar.gz", ["spark-1"], "/here/report.tar.gz"),
+        ("report.tar.gz", ["spark-1"], "{here}/report.tar.gz"),
         ("/there/report.tar.gz", ["spark-1"], "/there/report.tar.gz"),
         ("~/report.tgz", ["spark-1", "spark-2"], "/home/me/report-spark-1.tar.gz"),
-        ("report", ["spark-1", "spark-2"], "/here/report-spark-1.tar.gz"),
+        ("report", ["spark-1", "spark-2"], "{here}/report-spark-1.tar.gz"),
     ],
 )
-def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PWD", "/here")
+def test_where_it_goes(
+    where: str, hosts: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A program that changes its directory may leave another one there.
+    monkeypatch.setenv("PWD", "/there")
     monkeypatch.setenv("HOME", "/home/me")
-    assert str(bundle_path(where, "spark-1", hosts)) == expected
+    assert str(bundle_path(where, "spark-1", hosts)) == expected.format(here=tmp_path)
 
 
 def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:
     (directory / "home").mkdir(exist_ok=True)
     asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "probe": False, **options}
     task = {"dgx_spark.speculative.deployment_diagnosis": asked}
-    home = {"HOME": str(directory / "home"), "PWD": str(directory)}
-    return plays.registered(directory, task, *arguments, **home)[0]
+    return plays.registered(directory, task, *arguments, HOME=str(directory / "home"))[0]
 
 
 def test_the_host_does_not_keep_it(tmp_path: Path) -> None:

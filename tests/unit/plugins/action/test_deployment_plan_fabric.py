@@ -48,6 +48,21 @@ INFO = {
     "trial": None,
     "nccl_conf": None,
 }
+INPUTS = {
+    "mode": "auto",
+    "plan": "",
+    "interfaces": "",
+    "mtu": 9000,
+    "renderer": "auto",
+    "speed": 200_000,
+    "minimum_speed": 0,
+    "bandwidth_test": "auto",
+    "start_on_nic": "auto",
+    "keep_nic_on": "auto",
+    "close_fabric": "auto",
+    "worker_port": 2222,
+    "copy_port": 2223,
+}
 
 
 def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.CompletedProcess[str]:
@@ -58,7 +73,7 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
     assert "from_hosts: {hosts: __spark_network_fabric_facts}" in role
     task = {
         "name": "Plan",
-        "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": inputs}, "from_hosts": from_hosts},
+        "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": {**INPUTS, **inputs}}, "from_hosts": from_hosts},
         "register": "plan",
     }
     show = {

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import huggingface_snapshot, watched_job
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import TIKTOKEN_ENCODINGS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import TIKTOKEN_ENCODINGS
 
 from tests.unit import actions
 

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import os
 import types
 import typing as t
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -71,6 +73,14 @@ def test_it_is_taken_once() -> None:
     second = Action(state="held")
     assert run(second) == {"changed": False, "held": True}
     assert second.requests == []
+
+
+@pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found"), OSError("No username set")])
+def test_a_user_without_a_name_is_a_number(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", mock.Mock(side_effect=error))
+    action = Action(HELD, state="held")
+    run(action)
+    assert action.requests[0]["owner"].startswith(f"{os.getuid()}@")
 
 
 def test_it_is_not_taken_where_modules_would_not_ask() -> None:

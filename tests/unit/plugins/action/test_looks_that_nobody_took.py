@@ -17,7 +17,14 @@ PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "worker_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
 TOLD = ("rails", "facts", "keys", "users", "pythons")
-CLUSTER = {"is_configured": True, "worker_port": 1, "copy_port": 2}
+CLUSTER = {
+    "is_configured": True,
+    "worker_port": 1,
+    "copy_port": 2,
+    "findings": [],
+    "clock_skew": 60,
+    "allow_differences": [],
+}
 BACK = {"rollback_in": "/s", "docker": {}, "records": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.
@@ -25,7 +32,7 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "cluster.compare": (
         PLAN,
         {"cluster": {"compare": CLUSTER}, "from_hosts": {"facts": "look", "rails": "rails"}},
-        "'mac_addresses'. Register it with ",
+        "'hostname'. Register it with ",
     ),
     "placement.disk_space": (
         PLAN,

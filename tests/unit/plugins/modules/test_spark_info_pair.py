@@ -17,7 +17,6 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
     ClusterInspector,
     digest,
-    mac_addresses,
 )
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
@@ -151,19 +150,6 @@ def test_a_docker_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     assert result["docker"]["state"] == "unusable"
     assert "docker.sock" in result["docker"]["detail"]
     assert result["images"] == {"base": None, "cluster": None}
-
-
-def test_only_network_cards_are_counted(tmp_path: Path) -> None:
-    for name, address in (
-        ("lo", "00:00:00:00:00:00"),
-        ("enP7s7", "3c:6d:66:00:00:01"),
-        ("docker0", "02:42:00:00:00:01"),
-        ("veth12", "02:42:00:00:00:02"),
-        ("wlan0", "3c:6d:66:00:00:02"),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "address").write_text(f"{address}\n")
-    assert mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
 
 
 def test_the_own_key_is_told_and_whether_others_can_read_it(tmp_path: Path, docker: DockerServer) -> None:

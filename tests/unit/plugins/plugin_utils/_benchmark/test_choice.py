@@ -22,7 +22,7 @@ RECIPE: dict[str, t.Any] = {
     "method": "eagle3",
     "draft_length": 5,
     "image": IMAGE,
-    "path": "/here/mine.yml",
+    "engine": "tensorrt_llm",
 }
 RECORD: dict[str, t.Any] = {"image": {"reference": IMAGE}, "models": MODELS}
 SECTION = {"decoding_type": "Eagle3", "max_draft_len": 5}
@@ -40,13 +40,12 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     assert applicable_choice(choice(), RECIPE, IMAGE, {}) == expected
 
 
-@pytest.mark.parametrize("key", ["path", "fallback", "note", "evidence", "figures", "variants"])
+@pytest.mark.parametrize("key", ["fallback", "note", "evidence", "figures", "variants"])
 def test_a_choice_outlives_another_description(key: str) -> None:
     assert applicable_choice(choice(), {**RECIPE, key: "another"}, IMAGE, MODELS)
 
 
-def test_it_holds_for_a_recipe_that_names_the_engine_that_it_had_before() -> None:
-    assert applicable_choice(choice(), {**RECIPE, "engine": "tensorrt_llm"}, IMAGE, MODELS)
+def test_it_holds_for_one_engine() -> None:
     # What follows from the engine is no value of its own.
     assert applicable_choice(choice(), {**RECIPE, "keep_entrypoint": True}, IMAGE, MODELS)
     assert applicable_choice(choice(), {**RECIPE, "engine": "another"}, IMAGE, MODELS) == {}

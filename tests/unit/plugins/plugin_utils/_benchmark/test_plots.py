@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plots as drawing
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import expected_length
 
 from tests.unit import benchmark_reports as reports
 from tests.unit import benchmark_results as measured
@@ -136,11 +135,6 @@ def test_the_fastest_is_looked_at_without_a_verdict() -> None:
     assert point["speedup"]["mean"] == max(one["speedup"]["mean"] for one in report["points"] if one["speedup"])
     assert drawing.focus(reports.loses())["draft_length"] == 1  # type: ignore[index]
     assert drawing.focus({**report, "points": []}) is None
-
-
-@pytest.mark.parametrize("a", [0, 0.3, 0.7, 1])
-def test_the_curve_is_that_of_the_theory(a: float) -> None:
-    assert [drawing.expected_tokens(a, k) for k in range(9)] == pytest.approx([expected_length(a, k) for k in range(9)])
 
 
 def test_what_a_pass_costs() -> None:

@@ -50,7 +50,6 @@ def test_two_sparks_of_a_kind_go_together() -> None:
         ({"clock_offset": -300.0}, "the clock of spark-2 is 5 min behind that of spark-1"),
         ({"clock_offset": 86400 * 3}, "the clock of spark-2 is 3 days ahead of that of spark-1"),
         ({"sshd": None}, "spark-2 has no sshd"),
-        ({"mac_addresses": ["3c:6d:66:00:00:01"]}, "lead to the same machine"),
     ],
 )
 def test_what_keeps_two_sparks_apart_is_named_with_what_to_do(change: dict[str, t.Any], expected: str) -> None:
@@ -222,11 +221,6 @@ def test_the_refusal_has_all_problems() -> None:
             {"hostname": "spark-2"},
             "spark-2 and spark-3 both have the host name spark-2, so logs could not tell the ranks apart: rename one "
             "with 'sudo hostnamectl set-hostname NAME'.",
-        ),
-        (
-            4,
-            {"mac_addresses": ["3c:6d:66:00:00:02"]},
-            "spark-2 and spark-4 lead to the same machine: correct ansible_host of one of them in the inventory.",
         ),
         (4, {"sshd": None}, None),
     ],

@@ -21,7 +21,7 @@ MADE = {"id": "2", "fingerprint": "p", "bytes": 40 * GB, "base": "b"}
 
 
 def models(missing: int = 130 * GB, **changes: t.Any) -> dict[str, t.Any]:
-    place = {"cache": "/home/me/hub", "cache_filesystem": "/", "cache_free_bytes": 1000 * GB}
+    place = {"cache": {"directory": "/home/me/hub"}, "cache_filesystem": "/", "cache_free_bytes": 1000 * GB}
     return {"bytes_missing": missing, **place, **changes}
 
 

@@ -11,6 +11,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome, ports
 
+# The NIC watcher, the NIC without a cable, the fabric filter, and two ports.
+INPUTS = ("auto", "auto", "auto", 1, 2)
+
 
 @pytest.mark.parametrize(
     ("why", "stage", "stuck", "said"),
@@ -58,9 +61,9 @@ def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> Non
     hosts = {"spark-1": info("a", "b"), "spark-2": info("c", "d"), "spark-3": info("b", "a")}
     wanted = "^spark-1 and spark-3 lead to the same machine: correct ansible_host of one of them in the inventory.$"
     with pytest.raises(PlanError, match=wanted):
-        network.host_plan("spark-1", hosts, FabricSpec())
+        network.host_plan("spark-1", hosts, FabricSpec(), *INPUTS)
     with pytest.raises(PlanError, match="spark-2: the Sparks cannot be joined, as the message of spark-1 says"):
-        network.host_plan("spark-2", hosts, FabricSpec())
+        network.host_plan("spark-2", hosts, FabricSpec(), *INPUTS)
 
 
 @pytest.mark.parametrize("unknown", [info(), info(None, ""), {}])
@@ -116,7 +119,7 @@ def planned(
         monkeypatch.setattr(network, f"plan_{each}", lambda *_: idle)
     busy = {"hosts": {"a": {**nothing, **unit}, "b": nothing}, "findings": [], "lines": []}
     monkeypatch.setattr(network, f"plan_{kind}", lambda *_: busy)
-    return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), worker_port=1, copy_port=2)
+    return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), *INPUTS)
 
 
 def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,7 @@ def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
     options = form_spec(placement.endpoint)["options"]
     assert options["port"] == {"type": "raw", "required": True}
     assert options["published_ports"] == {"type": "list", "elements": "str", "default": None}
-    assert options["allow_unauthenticated"] == {"type": "bool", "default": False}
+    assert options["allow_unauthenticated"] == {"type": "bool", "required": True}
 
 
 def test_the_proxy_forwards_the_routes_of_the_engine() -> None:
