@@ -89,7 +89,7 @@ def check_container(
     name: str,
     image: str,
     look: Mapping,
-    inputs: Mapping,
+    inputs: Mapping = placement.SERVER_INPUTS,
     registry: Mapping = EMPTY,
     alternative: str = "",
     unpack_factor: float = 0.0,
@@ -101,7 +101,10 @@ def check_container(
     result = placement.Placement(
         name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative, gpus
     )
-    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result)))
+    return {
+        "image_bytes": placement.image_bytes(result),
+        **refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result))),
+    }
 
 
 def check_disk_space(

@@ -85,6 +85,7 @@ def spark(rank: int) -> dict[str, t.Any]:
         "spark_network_rails": [rail],
         "spark_network_facts": {"cluster_image": "the-pairs:1"},
         "spark_network_directory": "/home/spark/cluster",
+        "huggingface_cache_resolved_directory": "/home/spark/.cache/huggingface/hub",
         "huggingface_cache_snapshot": {
             "models": {
                 name: {"commit": "0123"}
@@ -92,7 +93,6 @@ def spark(rank: int) -> dict[str, t.Any]:
             }
         },
         "__speculative_serve_facts": LOOK,
-        "__speculative_serve_run_plan": "{{ __speculative_serve_node_plan.run_plan }}",
         "__engine_container_open_ports": [],
     }
 

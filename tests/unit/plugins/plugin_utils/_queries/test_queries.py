@@ -55,10 +55,10 @@ VARIABLES: dict[str, t.Any] = {
     "speculative_serve_ready_timeout": 3600,
     "speculative_serve_log_level": "info",
     "speculative_serve_state_directory": "/state",
-    "speculative_serve_cache_directory": "/hub",
     "engine_container_facts": {
-        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "usage": []}
     },
+    "huggingface_cache_resolved_directory": "/hub",
     "huggingface_cache_snapshot": {"models": {"a/target": {"commit": "1"}}},
 }
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
