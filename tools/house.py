@@ -28,6 +28,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import OUTPUTS
 
 from tools import check_language
 
@@ -47,9 +48,9 @@ TASK_LINES = 70
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
-# Code that depends on the Spark's position: such a variable, the rank, a place in a list of hosts, a delegated task.
+# Code that depends on the Spark's position: the rank, a place in a list of hosts, a delegated task.
 POSITION = re.compile(
-    r"__\w+_(?:paired|head|worker|is_head|is_worker)\b|\brank\b"
+    r"\brank\b"
     r"|\bgroups\[|\bansible_play_hosts(?:_all)?(?:\[| *\| *(?:first|last|length))"
     r"|\bdelegate_to: *(?!localhost)\S"
 )
@@ -173,10 +174,13 @@ def inputs(root: Path) -> Measured:
 
 
 def role_variables(root: Path) -> Measured:
-    """Measure the internal variables: `__x`, and names from `vars:` and `set_fact` that are no inputs of roles."""
+    """Measure the internal variables: `__x`, and other names from `vars:` and `set_fact`.
+
+    Inputs of roles and documented exports do not count.
+    """
     said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
     defined = {name for name, _, _ in definitions(root) if not name.startswith(("ansible_", "cacheable"))}
-    return count(said | (defined - role_inputs(root)))
+    return count(said | (defined - role_inputs(root) - set(OUTPUTS)))
 
 
 def jinja_lines(root: Path) -> Measured:
