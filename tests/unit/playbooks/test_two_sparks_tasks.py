@@ -111,6 +111,9 @@ def fixture_play(tmp_path: Path) -> Play:
         calls.unlink(missing_ok=True)
         where = f"{tmp_path}:{plays.COLLECTIONS}"
         play = yaml.safe_load(PLAY)[0]
+        if entries == ["run_fallback"]:
+            # A record needs no recipe.
+            del play["tasks"][:-1]
         done = plays.run(tmp_path, play, *arguments, hosts=str(tmp_path / "hosts.yml"), where=where)
         lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
         return Played(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
