@@ -28,7 +28,6 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import OUTPUTS
 
 from tools import check_language
 
@@ -163,6 +162,14 @@ def role_inputs(root: Path) -> set[str]:
     return {key.value for option in options if isinstance(option, yaml.MappingNode) for key, _ in option.value}
 
 
+def exports(root: Path) -> set[str]:
+    """Return the documented exports of all roles, which a test compares with the tasks."""
+    parsed = [ast.parse(text) for text in texts(root, "plugins/plugin_utils/_recipe/inputs.py").values()]
+    found = [node for module in parsed for node in module.body if isinstance(node, ast.Assign)]
+    values = [ast.literal_eval(node.value) for node in found if ast.unparse(node.targets[0]) == "OUTPUTS"]
+    return {name for value in values for name in value}
+
+
 def inputs(root: Path) -> Measured:
     """Measure the inputs of roles: options with the role's own prefix in its specs, without those for other roles."""
     found = set()
@@ -180,7 +187,7 @@ def role_variables(root: Path) -> Measured:
     """
     said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
     defined = {name for name, _, _ in definitions(root) if not name.startswith(("ansible_", "cacheable"))}
-    return count(said | (defined - role_inputs(root) - set(OUTPUTS)))
+    return count(said | (defined - role_inputs(root) - exports(root)))
 
 
 def jinja_lines(root: Path) -> Measured:

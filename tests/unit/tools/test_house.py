@@ -43,10 +43,11 @@ def test_internal_variables_are_what_no_role_takes(tmp_path: Path, write: Write)
               vars: {kitchen_menu: 1, wine: 2, ansible_connection: local}
             - ansible.builtin.set_fact:
                 kitchen_done: "{{ __kitchen_pan }}"
-                speculative_serve_record: "{{ __kitchen_pan }}"
+                kitchen_meal: "{{ __kitchen_pan }}"
                 cacheable: true
         """,
     )
+    write("plugins/plugin_utils/_recipe/inputs.py", 'OUTPUTS = ("kitchen_meal",)\nOTHERS = ("wine",)\n')
     assert house.role_variables(tmp_path).places == [
         "__kitchen_card",
         "__kitchen_pan",
