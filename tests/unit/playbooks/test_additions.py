@@ -99,6 +99,7 @@ ECHO = engines.Engine(
     words="Echo",
     keeps_entrypoint=True,
     speculation="look",
+    remote_code="",
     routes=("/echo",),
     methods=("lookup",),
     families=(),
