@@ -47,9 +47,9 @@ TASK_LINES = 70
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
-# Code that depends on the Spark's position: such a variable, the rank, a place in a list of hosts, a delegated task.
+# Code that depends on the Spark's position: the rank, a place in a list of hosts, a delegated task.
 POSITION = re.compile(
-    r"__\w+_(?:paired|head|worker|is_head|is_worker)\b|\brank\b"
+    r"\brank\b"
     r"|\bgroups\[|\bansible_play_hosts(?:_all)?(?:\[| *\| *(?:first|last|length))"
     r"|\bdelegate_to: *(?!localhost)\S"
 )
@@ -162,6 +162,14 @@ def role_inputs(root: Path) -> set[str]:
     return {key.value for option in options if isinstance(option, yaml.MappingNode) for key, _ in option.value}
 
 
+def exports(root: Path) -> set[str]:
+    """Return the documented exports of all roles, which a test compares with the tasks."""
+    parsed = [ast.parse(text) for text in texts(root, "plugins/plugin_utils/_recipe/inputs.py").values()]
+    found = [node for module in parsed for node in module.body if isinstance(node, ast.Assign)]
+    values = [ast.literal_eval(node.value) for node in found if ast.unparse(node.targets[0]) == "OUTPUTS"]
+    return {name for value in values for name in value}
+
+
 def inputs(root: Path) -> Measured:
     """Measure the inputs of roles: options with the role's own prefix in its specs, without those for other roles."""
     found = set()
@@ -173,10 +181,13 @@ def inputs(root: Path) -> Measured:
 
 
 def role_variables(root: Path) -> Measured:
-    """Measure the internal variables: `__x`, and names from `vars:` and `set_fact` that are no inputs of roles."""
+    """Measure the internal variables: `__x`, and other names from `vars:` and `set_fact`.
+
+    Inputs of roles and documented exports do not count.
+    """
     said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
     defined = {name for name, _, _ in definitions(root) if not name.startswith(("ansible_", "cacheable"))}
-    return count(said | (defined - role_inputs(root)))
+    return count(said | (defined - role_inputs(root) - exports(root)))
 
 
 def jinja_lines(root: Path) -> Measured:

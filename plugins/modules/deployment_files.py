@@ -200,7 +200,9 @@ class DeploymentFiles:
             self.note(path, "", "directory\n")
             if self.module.check_mode:
                 return
-            path.mkdir(parents=True)
+            # With parents=True, mkdir would make the parents accessible to the group.
+            for each in reversed([one for one in (path, *path.parents) if not one.exists()]):
+                each.mkdir(mode=0o700, exist_ok=True)
             self.module.set_mode_if_different(str(path), mode, False)
         self.have_mode(path, mode)
 

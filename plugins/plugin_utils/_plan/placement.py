@@ -17,6 +17,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 
 Row = t.Mapping[str, t.Any]
 
+# The inputs that set the server's container, for messages.
+SERVER_INPUTS = {
+    "name": "engine_container_name",
+    "image": "engine_container_image, or the recipe's image",
+    "port": "speculative_serve_port",
+    "address": "speculative_serve_host",
+}
+
 
 class Publish(t.TypedDict):
     """The network and the published ports of a container."""
@@ -197,9 +205,20 @@ def unknown_image(place: Placement) -> str:
     return f"{why}. Correct {place.inputs['image']}. {place.alternative}".rstrip()
 
 
+def _pull_bytes(place: Placement) -> float:
+    """Return the disk space that a pull needs; 0 for an image that is here."""
+    factor = place.unpack_factor or (place.look.get("image_store") or {}).get("unpack_factor") or 0
+    return (place.registry.get("compressed_bytes") or 0) * factor
+
+
+def image_bytes(place: Placement) -> int:
+    """Return the disk space that a pull takes from the models, which may be on another file system."""
+    return 0 if place.look.get("same_filesystem") is False else int(_pull_bytes(place))
+
+
 def insufficient_space(place: Placement) -> str:
     store, packed = place.look.get("image_store") or {}, place.registry.get("compressed_bytes") or 0
-    needed, free = packed * (place.unpack_factor or store.get("unpack_factor") or 0), store.get("free_bytes")
+    needed, free = _pull_bytes(place), store.get("free_bytes")
     if free is None or needed <= free:
         return ""
     return (

@@ -54,19 +54,18 @@ def settings(container: Inputs) -> Result:
 
 def node_inputs(run: Run) -> Result:
     """Return the inputs and the exported variables of four roles for this Spark."""
-    serve, container, network = (
-        run.inputs(role) for role in ("speculative_serve", "engine_container", "spark_network")
-    )
+    roles = ("speculative_serve", "engine_container", "spark_network", "huggingface_cache")
+    serve, container, network, models = (run.inputs(role) for role in roles)
     devices = container.get("devices", [])
     return {
         "name": run.host,
         **{name: serve[name] for name in SERVE},
         "directory": f"{serve['state_directory']}/{serve['deployment']}",
-        "cache": serve["cache_directory"],
+        "cache": models["resolved_directory"],
         "cluster_directory": network.get("directory", ""),
         "cluster_image": network.get("facts", {}).get("cluster_image", ""),
         "volume": f"{container.get('name', 'dgx-spark-speculative')}-cache",
-        "models": run.inputs("huggingface_cache")["snapshot"]["models"],
+        "models": models["snapshot"]["models"],
         "rails": network.get("rails", []),
         "worker_port": network.get("worker_port", 2233),
         "trust": network.get("keys_fingerprint", ""),

@@ -89,7 +89,7 @@ def check_container(
     name: str,
     image: str,
     look: Mapping,
-    inputs: Mapping,
+    inputs: Mapping = placement.SERVER_INPUTS,
     registry: Mapping = EMPTY,
     alternative: str = "",
     unpack_factor: float = 0.0,
@@ -111,7 +111,10 @@ def check_container(
         alternative=alternative,
         gpus=gpus,
     )
-    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result)))
+    return {
+        "image_bytes": placement.image_bytes(result),
+        **refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result))),
+    }
 
 
 def check_disk_space(

@@ -127,7 +127,7 @@ def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
 
 def check(run: Run, plan: Mapping, models: Mapping, programs: str) -> Result:
     """Return the files and the mounts with which the image judges the options of a plan."""
-    cache = run.inputs("speculative_serve")["cache_directory"]
+    cache = run.inputs("huggingface_cache")["resolved_directory"]
     return serving.check_request(plan, serving.from_head(models), cache, Path(programs))
 
 

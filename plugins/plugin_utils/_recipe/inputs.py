@@ -39,14 +39,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
 # Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
 OUTPUTS = (
     "api_proxy_endpoint",
-    "api_proxy_urls",
     "docker_permissions_become",
     "docker_permissions_become_method",
     "engine_container_changed",
     "engine_container_definition",
     "engine_container_facts",
-    "engine_container_image_bytes",
     "engine_container_option_check",
+    "engine_container_placement",
     "engine_container_registry",
     "engine_container_switchover",
     "engine_container_started_at",
@@ -62,7 +61,6 @@ OUTPUTS = (
     "spark_network_rails",
     "speculative_benchmark_choice",
     "speculative_benchmark_recipe_path",
-    "speculative_benchmark_report",
     "speculative_serve_diagnosis",
     "speculative_serve_plan",
     "speculative_serve_record",

@@ -99,6 +99,7 @@ ECHO = engines.Engine(
     words="Echo",
     keeps_entrypoint=True,
     speculation="look",
+    remote_code="",
     routes=("/echo",),
     methods=("lookup",),
     families=(),
@@ -190,7 +191,7 @@ PLAY: dict[str, t.Any] = {
             "docker": {"slot": None},
             "records": {"choice": None, "latest": None, "files": {}},
         },
-        **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
+        **{"speculative_serve_state_directory": "/srv/state", "huggingface_cache_resolved_directory": "/srv/cache"},
     },
     "tasks": [
         {

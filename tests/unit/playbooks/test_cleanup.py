@@ -93,7 +93,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
         ("gone", ["release:here", "release:2"], ["release:here (20.4 GB) was removed.", "release:2 is not here"]),
         ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
         # With an earlier cleanup the record is gone, too.
-        ("gone", [], ["No image was removed, since nothing says any more which one served."]),
+        ("gone", [], ["No image was removed, since no record names the image of the deployment."]),
     ],
 )
 def test_what_becomes_of_the_image_is_said(

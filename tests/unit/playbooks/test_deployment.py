@@ -46,7 +46,7 @@ FOUND = {
     "ansible.builtin.set_fact": {
         "docker_permissions_become": True,
         "docker_permissions_become_method": "dgx_spark.speculative.sg",
-        "api_proxy_urls": [{"scope": "docker", "url": "http://172.17.0.1:8200"}],
+        "api_proxy_endpoint": {"urls": [{"scope": "docker", "url": "http://172.17.0.1:8200"}]},
     }
 }
 

@@ -36,9 +36,13 @@ def test_each_role_and_file_of_tasks_that_is_included_exists() -> None:
         assert (ROOT / "roles" / role / "tasks" / f"{tasks or 'main'}.yml").is_file()
 
 
-@pytest.mark.parametrize("role", ["engine_container", "huggingface_cache", "speculative_serve"])
-def test_a_role_without_a_recipe_says_what_is_missing(tmp_path: Path, role: str) -> None:
-    play = {"name": "Play", "hosts": "all", "gather_subset": ["min"], "roles": [f"dgx_spark.speculative.{role}"]}
+@pytest.mark.parametrize(
+    ("role", "tasks"), [("engine_container", "image"), ("huggingface_cache", "main"), ("speculative_serve", "main")]
+)
+def test_a_role_without_a_recipe_says_what_is_missing(tmp_path: Path, role: str, tasks: str) -> None:
+    include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": tasks}
+    task = {"name": "Include", "ansible.builtin.include_role": include}
+    play = {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [task]}
     done = plays.run(tmp_path, play)
     assert done.returncode != 0
     said = " ".join((done.stdout + done.stderr).split())

@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 # Which files become root, each with the file of the look that asks for sudo before, and with what that includes.
 ASKED = {
-    "speculative_serve/tasks/check_sudo.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
-    "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
+    "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "drop_caches.yml"),
     "speculative_serve/tasks/protect_ssh.yml": ("speculative_serve/tasks/preflight.yml", "protect_ssh.yml"),
     "engine_container/tasks/firewall.yml": ("engine_container/tasks/preflight.yml", "firewall.yml"),
     "huggingface_cache/tasks/fix_ownership.yml": ("huggingface_cache/tasks/preflight.yml", "fix_ownership.yml"),

@@ -43,9 +43,11 @@ def test_internal_variables_are_what_no_role_takes(tmp_path: Path, write: Write)
               vars: {kitchen_menu: 1, wine: 2, ansible_connection: local}
             - ansible.builtin.set_fact:
                 kitchen_done: "{{ __kitchen_pan }}"
+                kitchen_meal: "{{ __kitchen_pan }}"
                 cacheable: true
         """,
     )
+    write("plugins/plugin_utils/_recipe/inputs.py", 'OUTPUTS = ("kitchen_meal",)\nOTHERS = ("wine",)\n')
     assert house.role_variables(tmp_path).places == [
         "__kitchen_card",
         "__kitchen_pan",
@@ -91,8 +93,6 @@ def test_roles_that_name_each_other(tmp_path: Path, write: Write) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "when: __kitchen_is_head",
-        "when: not __kitchen_paired and x",
         "when: record.pair.rank | default(0) == 1",
         "when: labels['dgx_spark.speculative.rank'] == '0'",
         "when: groups['sparks'] | length > 1",
@@ -109,7 +109,7 @@ def test_position_is_asked(tmp_path: Path, write: Write, line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "# when: __kitchen_is_head",
+        "# when: record.pair.rank | default(0) == 1",
         "- name: What groups[ and rank are",
         "delegate_to: localhost",
         "when: ansible_play_hosts_all | difference(ansible_play_hosts)",

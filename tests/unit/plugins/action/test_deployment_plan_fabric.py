@@ -67,10 +67,10 @@ INPUTS = {
 
 def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.CompletedProcess[str]:
     """The role's own task, with what a look at each host would have found."""
-    found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_fabric_facts": INFO}}
+    found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_fabric_facts": {"fabric": INFO}}}
     role = (REPOSITORY / "roles/spark_network/tasks/plan.yml").read_text(encoding="utf-8")
-    from_hosts = {"hosts": "__spark_network_fabric_facts"}
-    assert "from_hosts: {hosts: __spark_network_fabric_facts}" in role
+    from_hosts = {"hosts": "__spark_network_fabric_facts.fabric"}
+    assert "from_hosts: {hosts: __spark_network_fabric_facts.fabric}" in role
     task = {
         "name": "Plan",
         "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": {**INPUTS, **inputs}}, "from_hosts": from_hosts},

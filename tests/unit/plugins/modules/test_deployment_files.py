@@ -38,6 +38,15 @@ def test_everything_is_made_once(tmp_path: Path) -> None:
     ]
 
 
+def test_directories_above_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        run(tmp_path / "share" / "state" / "images")
+    finally:
+        os.umask(before)
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("share", "share/state")} == {0o700}
+
+
 def test_a_changed_file_shows_its_difference(tmp_path: Path) -> None:
     run(tmp_path)
     second = run(tmp_path, files=[{**SCRIPT, "content": "echo bye\n"}])

@@ -105,6 +105,22 @@ def test_directories_above_are_private_whatever_the_umask(tmp_path: Path) -> Non
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("share", "share/jobs")} == {0o700}
 
 
+def test_directories_and_lock_get_the_group_of_the_directory_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, tuple[int, int]] = {}
+
+    def give(path: Path, user: int, group: int) -> None:
+        given[Path(path).name] = user, group
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", give)
+    with wj.Job(tmp_path / "share" / "jobs", "pull").locked():
+        pass
+    owner = tmp_path.stat()
+    assert given == dict.fromkeys(("share", "jobs", "pull.lock"), (owner.st_uid, owner.st_gid))
+
+
 def test_a_full_disk_does_not_lose_the_state(job: wj.Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.write({"id": "long enough to be shortened"})
 

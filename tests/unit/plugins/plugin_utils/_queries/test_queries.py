@@ -55,10 +55,10 @@ VARIABLES: dict[str, t.Any] = {
     "speculative_serve_ready_timeout": 3600,
     "speculative_serve_log_level": "info",
     "speculative_serve_state_directory": "/state",
-    "speculative_serve_cache_directory": "/hub",
     "engine_container_facts": {
-        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "usage": []}
     },
+    "huggingface_cache_resolved_directory": "/hub",
     "huggingface_cache_snapshot": {"models": {"a/target": {"commit": "1"}}},
 }
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
@@ -201,3 +201,16 @@ def test_a_query_has_forms_and_none_is_asked_twice() -> None:
     assert len(QUERIES) == 6
     answers = [form.answer for forms in QUERIES.values() for form in forms.values()]
     assert len(set(answers)) == len(answers)
+
+
+@pytest.mark.parametrize(("same", "needed"), [(True, 30_000_000_000), (None, 30_000_000_000), (False, 0)])
+def test_a_pull_takes_room_from_models_on_the_same_file_system(same: bool | None, needed: int) -> None:
+    store = {"path": "/var/lib/docker", "free_bytes": 1, "unpack_factor": 3.0, "way_out": "Docker's data-root"}
+    nothing: dict[str, t.Any] = {name: [] for name in ("addresses", "published_ports", "ports_in_use")}
+    look = {"state": "usable", "slot": None, "image": None, "port": None, "architecture": "arm64", **nothing}
+    look |= {"image_store": store, "same_filesystem": same}
+    there = {"exists": True, "platform_digest": "sha256:1", "compressed_bytes": 10_000_000_000}
+    refused = placement.check_container(run(), "server", "release:1", look, registry=there)
+    # Also if it is refused, since the disk space for the models is checked in any case.
+    assert (refused["image_bytes"], refused["failed"]) == (needed, True)
+    assert placement.check_container(run(), "server", "release:1", look) == {"image_bytes": 0}
