@@ -237,7 +237,7 @@ findings:
       description:
         - Name of the finding. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
           V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
-          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer).
+          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer), V(wrong_count).
       type: str
       sample: wrong_answer
     message:

@@ -524,13 +524,13 @@ jobs:
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
 lease:
   description:
-    - Lease of the Spark, with its user (C(who)), playbook (C(doing)) and age in seconds (C(for_s)). Null without a
-      lease. See M(dgx_spark.speculative.lease).
+    - Lease of the Spark, with its user (C(owner)), playbook (C(activity)) and age in seconds (C(for_s)). Null without
+      a lease. See M(dgx_spark.speculative.lease).
   returned: with V(status) in O(gather)
   type: dict
   sample:
-    who: alice@laptop
-    doing: two_sparks.yml
+    owner: alice@laptop
+    activity: two_sparks.yml
     for_s: 185
 not_checked:
   description:

@@ -124,8 +124,8 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     return "its log does not say", f"read its log in the state directory; {_OWN_SETTINGS}"
 
 
-def rank_network(state: Path, wanted: str = "") -> Network | None:
-    """Return the network of the rank that has this state directory; None if no file has it."""
+def rank_network(state: Path, wanted: str) -> Network | None:
+    """Return the network of the rank that has this state directory and this NCCL_IB_HCA; None if no file has it."""
     return parse(read_files(state), wanted)
 
 

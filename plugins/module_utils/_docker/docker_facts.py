@@ -16,6 +16,7 @@ import pwd
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import environment_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
     Machine,
@@ -333,7 +334,7 @@ class DockerInspector:
         image = self._engine.image(self._image) if self._image else None
         return {
             "containers": [brief_container(row, self._engine.container(row["Id"])) for row in listed],
-            "slot": brief_slot(slot) if slot else None,
+            "slot": {**brief_slot(slot), "rdma_filter": environment_of(slot).get("NCCL_IB_HCA", "")} if slot else None,
             "standby": bool(self._container and slot and self._engine.standby(self._container)),
             "image": brief_image(image) if image else None,
             "images": [name for name in self._images if self._engine.image(name)],

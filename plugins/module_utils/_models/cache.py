@@ -267,7 +267,7 @@ class Prune:
             (self.receipts / f"{folder}.json").unlink()
 
     def _named(self, removal: Removal) -> None:
-        """Return the link to a model that is stored elsewhere."""
+        """Remove a model, which may be a link to another place."""
         folder = folder_name(removal.id)
         for path in (self.cache / folder, self.cache / ".locks" / folder):
             if path.is_symlink():

@@ -559,7 +559,7 @@ def survey(
 
 
 class OtherHost(Hub):
-    """Return the facts of a host that copies from another one. The Hub is not queried."""
+    """The Hub of a host that copies from another one: the other host's facts. The real Hub is not queried."""
 
     def __init__(self, views: t.Iterable[View]) -> None:
         super().__init__("the other host")

@@ -54,7 +54,7 @@ class Row(t.TypedDict):
 
 
 class Difference(t.TypedDict):
-    """Return the differences of two reports besides their figures."""
+    """A difference of two reports besides their figures."""
 
     what: str
     before: str | None

@@ -337,7 +337,7 @@ def with_time(text: str, left: float | None, to_come: t.Sequence[Point]) -> str:
 
 
 class Outlook:
-    """Return the remaining seconds of the sweep, by the times of the finished points."""
+    """The remaining seconds of the sweep, by the times of the finished points."""
 
     def __init__(self, seconds_a_load: float | None) -> None:
         self._hint = seconds_a_load
@@ -472,7 +472,7 @@ class Server:
 
 
 class Container:
-    """Return the server's state from the container's entrypoint."""
+    """The server's state, as the container's entrypoint writes it."""
 
     def __init__(self, deployment: Path) -> None:
         self._directory = deployment / "state"

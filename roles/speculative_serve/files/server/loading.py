@@ -115,7 +115,7 @@ class Stillness:
     """
 
     def __init__(self, patience: float) -> None:
-        """Return the seconds after which a server has stalled; 0 means never."""
+        """Set the seconds after which a server has stalled; 0 means never."""
         self.patience = max(patience, STILL_AT_LEAST_S) if patience > 0 else 0.0
         self.looks = 0
         self.look_at = time.monotonic()

@@ -137,6 +137,7 @@ def test_usable(look: Look) -> None:
         "restart_policy": "unless-stopped",
         "network_mode": "bridge",
         "published_ports": ["127.0.0.1:8001:8000/tcp"],
+        "rdma_filter": "",
     }
     assert result["image"] == {
         "id": "sha256:1",
