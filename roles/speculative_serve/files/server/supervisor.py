@@ -304,7 +304,7 @@ class Supervisor:
         self.log.tail.clear()
         self.condemned = None
         trial = self.trial and self.trial._asdict()
-        nothing_yet = {"verdict": None, "verdict_at": None, "kv_cache": None}
+        nothing_yet = {"verdict": None, "kv_cache": None}
         self.state.write("loading", pid=self.server.pid, trial=trial, guard=self.guard.summary(), **nothing_yet)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
@@ -396,7 +396,7 @@ class Supervisor:
             verdict = watchdog.verdicts.get()
             if verdict.reason not in (None, self.state.values["reason"]) and verdict.name != "busy":
                 self.log.say(f"watchdog: {verdict.reason}")
-            self.state.note(verdict=verdict.name, verdict_at=verdict.at, reason=verdict.reason)
+            self.state.note(verdict=verdict.name, reason=verdict.reason)
             if verdict.fatal:
                 self.condemned = f"{verdict.name}: {verdict.reason}"
                 self.log.say(f"the watchdog ends the server, which is {verdict.name}")

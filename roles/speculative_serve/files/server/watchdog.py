@@ -59,7 +59,6 @@ class Verdict(t.NamedTuple):
 
     name: str | None
     reason: str | None
-    at: float | None
 
     @property
     def fatal(self) -> bool:
@@ -176,7 +175,7 @@ class Watchdog(threading.Thread):
         self.interval = interval
         self.stall = stall
         self.verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
-        self.last = Verdict(None, None, None)
+        self.last = Verdict(None, None)
         self.model: str | None = None
         self.proven = False
         self.failures = 0
@@ -218,7 +217,7 @@ class Watchdog(threading.Thread):
                 )
 
     def publish(self, name: str | None, reason: str | None) -> None:
-        self.last = Verdict(name, reason, round(time.time(), 3))
+        self.last = Verdict(name, reason)
         self.verdicts.put(self.last)
 
     def check_health(self) -> None:
