@@ -170,7 +170,7 @@ class Watchdog(threading.Thread):
     def __init__(self, url: str, engine: Engine, interval: float, stall: float) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.http = Http(url)
-        self.visitors = ClientConnections(self.http.port, self.http.own)
+        self.clients = ClientConnections(self.http.port, self.http.own)
         self.meter = ProgressMeter(self.http, engine)
         self.interval = interval
         self.stall = stall
@@ -260,7 +260,7 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if why := self.visitors.older_client(asked_at + TOGETHER_S):
+                if why := self.clients.older_client(asked_at + TOGETHER_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", why)
