@@ -456,16 +456,12 @@ def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record |
     return [*result, previous(state_directory)]
 
 
-def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
-    """Return the models in use, with their commits.
+def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> set[str]:
+    """Return the models in use.
 
     If the slot has no record of its configuration, the last record of that name counts.
     """
-    used: dict[str, set[str]] = {}
-    for record in _in_use(state_directory, labels):
-        for name, commit in models_of(record).items():
-            used.setdefault(name, set()).add(commit)
-    return used
+    return {name for record in _in_use(state_directory, labels) for name in models_of(record)}
 
 
 def _images_of(records: t.Iterable[Record | None]) -> set[str]:

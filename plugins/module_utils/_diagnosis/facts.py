@@ -12,6 +12,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     PEER_LOST,
@@ -26,7 +27,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     describe_rail,
     differences_of,
     environment_of,
-    join_words,
     one_subnet,
     ranks_of,
     speed,

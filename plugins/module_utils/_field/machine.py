@@ -21,7 +21,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
     World,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, QUERY, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
+    CONNECTX7,
+    QUERY,
+    parse_meminfo,
+)
 
 # Keys of /etc/dgx-release, without the serial number.
 DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")

@@ -16,7 +16,6 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-
 # NVIDIA's name of the chip in a DGX Spark and in other vendors' machines of this kind.
 GPU_NAME = "GB10"
 # PCI vendor and device of its GPU, and of the ConnectX-7 in every GB10 machine.

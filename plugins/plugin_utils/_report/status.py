@@ -12,6 +12,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
@@ -22,7 +23,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Link,
     Rail,
     describe_rail,
-    join_words,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed

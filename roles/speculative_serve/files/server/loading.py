@@ -30,7 +30,7 @@ STILL_SHARE = 0.01
 STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
 # The volume for downloaded code, which all containers of this name have on a Spark: who has it locked has the engine.
-TURN = Path("/cache/modules")
+ENGINE_LOCK = Path("/cache/modules")
 TAKEN = "another container still runs an engine on this Spark; this one waits until it ends"
 
 
@@ -47,7 +47,7 @@ class EngineLock:
         """Return whether another container has the lock; if not, acquire it. An error counts as free."""
         with contextlib.suppress(OSError):
             if self.file is None:
-                self.file = os.open(TURN, os.O_RDONLY)
+                self.file = os.open(ENGINE_LOCK, os.O_RDONLY)
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

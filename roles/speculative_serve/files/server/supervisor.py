@@ -134,7 +134,7 @@ class Supervisor:
         self.loading = Loading(deployment / "options.yml", self.engine)
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
-        self.turn = EngineLock()
+        self.engine_lock = EngineLock()
         # Variables of the server besides the container's.
         self.settings: dict[str, str] = {}
 
@@ -240,7 +240,7 @@ class Supervisor:
     def acquire_engine_lock(self) -> None:
         """Wait until no other container has an engine here; then it is this one's turn, until it gives up or ends."""
         waited = False
-        while self.stop_signal is None and self.turn.is_taken():
+        while self.stop_signal is None and self.engine_lock.is_taken():
             if not waited:
                 waited = True
                 self.log.say(TAKEN)
@@ -271,7 +271,7 @@ class Supervisor:
     def give_up(self) -> None:
         """Stay without a server, so that the reason can be read, and release the engine lock."""
         self.state.write("failed", pid=None)
-        self.turn.give_back()
+        self.engine_lock.give_back()
         self.idle(None)
 
     def refuse(self, reason: str) -> int:
@@ -299,7 +299,7 @@ class Supervisor:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             # A main process that is killed ends before its server does.
-            pass_fds=[] if self.turn.file is None else [self.turn.file],
+            pass_fds=[] if self.engine_lock.file is None else [self.engine_lock.file],
         )
         self.log.tail.clear()
         self.condemned = None
