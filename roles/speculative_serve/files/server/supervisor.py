@@ -55,7 +55,7 @@ HEALTH_EVERY_S = 1.0
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
 SWITCH_GRACE_S = 30
-TURN_EVERY_S = 0.5
+LOCK_EVERY_S = 0.5
 # A lease is renewed all the time: one that would last longer is a mistake, or from before a reboot, and not obeyed.
 LONGEST_LEASE_S = 900
 PROBE_INTERVAL_S = 60.0
@@ -238,14 +238,14 @@ class Supervisor:
             self.idle(0.5)
 
     def acquire_engine_lock(self) -> None:
-        """Wait until no other container has an engine here; then it is this one's turn, until it gives up or ends."""
+        """Wait until no other container has an engine here, and acquire the engine lock until this one gives up or ends."""
         waited = False
         while self.stop_signal is None and self.engine_lock.is_taken():
             if not waited:
                 waited = True
                 self.log.say(TAKEN)
                 self.state.write("starting", reason=TAKEN)
-            self.idle(TURN_EVERY_S)
+            self.idle(LOCK_EVERY_S)
         if waited:
             self.state.note(reason=None)
 
