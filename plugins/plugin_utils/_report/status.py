@@ -28,7 +28,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
-    SERVING,
     TRIAL,
     Disk,
     Facts,
@@ -41,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
     UsedCache,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting

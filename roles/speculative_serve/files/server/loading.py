@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server until it answers: the engine lock, the memory that its models' files take, and the KV cache that it comes to.
+"""A server until it answers: the engine lock, the memory that its models' files take, and its KV cache.
 
 On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
 """

@@ -238,7 +238,7 @@ class Supervisor:
             self.idle(0.5)
 
     def acquire_engine_lock(self) -> None:
-        """Wait until no other container has an engine here, and acquire the engine lock until this one gives up or ends."""
+        """Wait until no other container has an engine here. The lock is kept until this one gives up or ends."""
         waited = False
         while self.stop_signal is None and self.engine_lock.is_taken():
             if not waited:
