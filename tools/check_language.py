@@ -153,6 +153,22 @@ def docstring_errors(rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
                 yield f"{name}: begin the docstring with a noun or a verb: {text.splitlines()[0]}"
 
 
+def returns_nothing(node: ast.AST) -> bool:
+    """Return whether it is a class, or a function that has no value to return."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node.name == "__init__" or (isinstance(node.returns, ast.Constant) and node.returns.value is None)
+    return isinstance(node, ast.ClassDef)
+
+
+def return_errors(_rules: Rules, root: Path = ROOT) -> t.Iterator[str]:
+    """Yield an error for each docstring that says "Return" of a class or of a function without a value."""
+    for name in files(root, "plugins/**/*.py", "roles/**/*.py", "tools/**/*.py", "tests/**/*.py"):
+        for node in ast.walk(ast.parse((root / name).read_text(encoding="utf-8"))):
+            text = (ast.get_docstring(node) or "") if isinstance(node, DOCUMENTED) and returns_nothing(node) else ""
+            if re.match(r"Returns?\b", text):
+                yield f"{name}: {text.splitlines()[0]!r} is the docstring of what returns nothing"
+
+
 def main(root: Path = ROOT) -> int:
     """Print the errors, and return whether there are any."""
     rules = read_rules(root)
@@ -162,7 +178,7 @@ def main(root: Path = ROOT) -> int:
         for name, number, phrase in phrases(rules, root)
         if name in pages
     ]
-    for check in (title_errors, sentence_errors, description_errors, docstring_errors):
+    for check in (title_errors, sentence_errors, description_errors, docstring_errors, return_errors):
         errors += check(rules, root)
     print("\n".join(errors) if errors else "The pages, specs and titles follow the glossary.")
     return int(bool(errors))

@@ -21,9 +21,9 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
         arguments = dict(self._task.args)
-        awaited = arguments.pop("wait_for_ssh", None)
+        awaited = arguments.pop("wait_for_port", None)
         # In check mode nothing was started, so there is nothing to wait for.
-        if awaited and (self._task.check_mode or self._lets_in(awaited, task_vars)):
+        if awaited and (self._task.check_mode or self._listens(awaited, task_vars)):
             return {"changed": False}
         result = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if awaited:
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
             return {**result, "lines": render(host, status_of(result), around, reach_of(self, task_vars or {}))}
         return {**result, "lines": log_lines(host, result["log"])} if "log" in result else result
 
-    def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
+    def _listens(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
         """Return whether a server listens there in time."""
         asked = {"host": where["address"], "port": where["port"], "timeout": int(where.get("timeout", 60))}
         return not self._execute_module("ansible.builtin.wait_for", asked, task_vars=task_vars).get("failed")

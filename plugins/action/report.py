@@ -211,7 +211,7 @@ class ActionModule(ActionBase):
                 "reveal shows secrets on the screen only, but no_log is not set. Set 'no_log: true' on the task."
             )
         if self._task.check_mode:
-            return {"changed": False, "revealed": []}
+            return {"changed": False}
         lines = []
         for name, path in paths.items():
             result = self._execute_module("ansible.legacy.slurp", module_args={"src": path}, task_vars=variables)
@@ -225,4 +225,4 @@ class ActionModule(ActionBase):
             ]
         if lines:
             display.display("\n" + "\n".join(lines) + "\n", screen_only=True)
-        return {"changed": False, "revealed": list(paths)}
+        return {"changed": False}

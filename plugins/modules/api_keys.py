@@ -68,13 +68,9 @@ def main() -> None:
     now = "docker" if expose == "local" and guests else expose
     module.exit_json(
         changed=change.any,
-        paths={name: str(keys.path(name)) for name in names},
         created=change.created,
         created_paths={name: str(keys.path(name)) for name in change.created},
-        revoked=change.revoked,
         directory_exists=there,
-        # By key, who asks for it; empty for one that was put there by hand.
-        existing=before,
         owned=[name for name, whose in before.items() if whose == owner],
         other_owners_keys=guests,
         # A key of another owner keeps the endpoint open for containers.

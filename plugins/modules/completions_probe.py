@@ -237,7 +237,7 @@ findings:
       description:
         - Name of the finding. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
           V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
-          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer).
+          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer), V(wrong_count).
       type: str
       sample: wrong_answer
     message:
@@ -406,7 +406,6 @@ QUESTIONS = {
     ),
     "completion": ("The first prime numbers are 2, 3, 5, 7, 11, 13,", [r"17, 19, 23"]),
 }
-SERVING = ("ready", "ready_without_speculation")
 
 
 def seconds_of(moment: str) -> float:
@@ -469,12 +468,12 @@ class CompletionsProbe:
                 if look.state == "ready":
                     look.state, look.error = "unhealthy", "The server accepts no prompt, although /health answers."
                 verdict = completions.Verdict(look.state, [], look.error)
-            if self.params["tools"] and verdict.state in SERVING:
+            if self.params["tools"] and verdict.state in completions.GENERATES:
                 tool_call, findings = completions.try_tool_call(
                     self.client, self.params["model"] or look.models[0], self.params["answer_timeout"]
                 )
                 verdict.findings.extend(findings)
-        if verdict.state in SERVING:
+        if verdict.state in completions.GENERATES:
             verdict.findings.extend(smaller_context(self.server.read_state()))
         self.report(look, answer, tool_call, verdict)
 
@@ -521,7 +520,7 @@ class CompletionsProbe:
     ) -> None:
         measurements = {**completions.measure(answer), "request": self.asked} if answer else None
         text = look.text or verdict.error or verdict.state
-        if measurements and verdict.state in SERVING:
+        if measurements and verdict.state in completions.GENERATES:
             # The summary of the run prints the figures.
             text = verdict.state.replace("_", " ")
         result: dict[str, t.Any] = {
@@ -529,7 +528,7 @@ class CompletionsProbe:
             "state": verdict.state,
             "finished": verdict.state != "loading",
             "healthy": verdict.state == "ready" and not verdict.findings,
-            "progress": {"percent": 100.0 if verdict.state in SERVING else look.percent, "text": text},
+            "progress": {"percent": 100.0 if verdict.state in completions.GENERATES else look.percent, "text": text},
             "error": verdict.error,
             "findings": [finding._asdict() for finding in verdict.findings],
             "answer": completions.as_result(answer) if answer else None,
@@ -556,7 +555,7 @@ class CompletionsProbe:
                 return f"The server still loads after {self.params['wait']:g} s: {look.text}."
             return None
         messages = " ".join(finding.message for finding in verdict.findings)
-        if verdict.state not in SERVING and "not_serving" in fail_on:
+        if verdict.state not in completions.GENERATES and "not_serving" in fail_on:
             return verdict.error or messages
         if verdict.findings and "findings" in fail_on:
             return messages

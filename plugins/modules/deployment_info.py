@@ -90,7 +90,7 @@ options:
       - Maximum seconds for the answer to the probe.
     type: float
     default: 40
-  wait_for_ssh:
+  wait_for_port:
     description:
       - Port on which a worker's container listens for the head; with TensorRT-LLM an SSH server. The task waits until
         it accepts connections, and gathers nothing else. If it does not in time, the task fails with RV(reason).
@@ -524,13 +524,13 @@ jobs:
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
 lease:
   description:
-    - Lease of the Spark, with its user (C(who)), playbook (C(doing)) and age in seconds (C(for_s)). Null without a
-      lease. See M(dgx_spark.speculative.lease).
+    - Lease of the Spark, with its user (C(owner)), playbook (C(activity)) and age in seconds (C(for_s)). Null without
+      a lease. See M(dgx_spark.speculative.lease).
   returned: with V(status) in O(gather)
   type: dict
   sample:
-    who: alice@laptop
-    doing: two_sparks.yml
+    owner: alice@laptop
+    activity: two_sparks.yml
     for_s: 185
 not_checked:
   description:
@@ -585,7 +585,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log_
 
 GATHERED = ["status", "log"]
 # The action waits. Only if the wait fails does the module look for the reason.
-LETS_IN = {
+PORT = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int", "required": True},
     "timeout": {"type": "float", "default": 60},
@@ -612,7 +612,7 @@ def main() -> None:
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "probe": {"type": "bool", "default": True},
             "answer_timeout": {"type": "float", "default": 40},
-            "wait_for_ssh": {"type": "dict", "options": LETS_IN},
+            "wait_for_port": {"type": "dict", "options": PORT},
         },
         supports_check_mode=True,
     )

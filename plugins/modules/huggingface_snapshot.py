@@ -650,10 +650,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import EnvironmentValueError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_inspector import (
-    CacheInspector,
-    unreadable,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_inspector import CacheInspector
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
     PAIR_ARGUMENT,
     ModelFiles,
@@ -674,6 +671,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     configuration_of,
     free_space,
     survey,
+    unreadable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following

@@ -125,17 +125,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
 )
 
 
-class RegistryImageInfo:
-    """One question to a registry."""
-
-    def __init__(self, params: dict[str, t.Any]) -> None:
-        self._reference = parse_reference(params["image"])
-        self._platform: str = params["platform"] or own_platform()
-        fetch_page = functools.partial(fetch, validate_certs=params["validate_certs"])
-        self._registry = Registry(self._reference.base_url, self._reference.repository, fetch_page)
-
-    def act(self) -> dict[str, t.Any]:
-        return {"changed": False, **describe(self._registry, self._reference, self._platform)}
+def look(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the facts that the registry has about the image."""
+    reference = parse_reference(params["image"])
+    fetch_page = functools.partial(fetch, validate_certs=params["validate_certs"])
+    registry = Registry(reference.base_url, reference.repository, fetch_page)
+    return describe(registry, reference, params["platform"] or own_platform())
 
 
 def main() -> None:
@@ -148,7 +143,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(**RegistryImageInfo(module.params).act())
+        module.exit_json(changed=False, **look(module.params))
     except RegistryError as e:
         module.fail_json(msg=str(e))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:

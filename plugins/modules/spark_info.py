@@ -156,10 +156,11 @@ def look(
 
         return Look(state_directory=state).look()
     if subset == "records":
-        labels = (found.get("docker", {}).get("slot") or {"labels": {}})["labels"]
+        slot = found.get("docker", {}).get("slot") or {"labels": {}, "rdma_filter": ""}
+        labels = slot["labels"]
         if not params["any_format"]:
             require_format(labels, *used_records(state, params["deployment"], labels))
-        return load_records(state, params["deployment"], labels)
+        return load_records(state, params["deployment"], labels, slot["rdma_filter"])
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import ClusterInspector
 
     return ClusterInspector(state, params["cluster"], Machine()).look()

@@ -41,7 +41,6 @@ import dataclasses
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import Reference, Registry
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Hub
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row, image_row, model_row
@@ -50,15 +49,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.upda
 DELAYS = (1.0,)
 
 
-def registry_of(reference: Reference) -> Registry:
-    return Registry(reference.base_url, reference.repository)
-
-
 def rows(module: AnsibleModule) -> list[Row]:
     tokens = ["", *([module.params["token"]] if module.params["token"] else [])]
     hubs = [Hub(module.params["endpoint"], token, delays=DELAYS) for token in tokens]
     return [
-        image_row(module.params["image"], own_platform(), module.params["families"], registry_of),
+        image_row(module.params["image"], own_platform(), module.params["families"]),
         *(model_row(model["commit"], ModelSpec.of(model), hubs) for model in module.params["models"]),
     ]
 

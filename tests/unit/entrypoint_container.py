@@ -43,7 +43,7 @@ QUICK = {
     "cluster.RETRY_S": 0.1,
     "supervisor.HEALTH_EVERY_S": 0.1,
     "supervisor.RESTART_DELAY_S": 0.1,
-    "supervisor.TURN_EVERY_S": 0.1,
+    "supervisor.LOCK_EVERY_S": 0.1,
     "worker.STOP_RANKS_S": 1,
 }
 

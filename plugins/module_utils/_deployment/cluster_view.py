@@ -17,6 +17,7 @@ import socket
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 
 RANK_LABEL = f"{LABEL}rank"
@@ -60,11 +61,6 @@ class Link:
     address_here: bool | None = None
     mtu: int | None = None
     speed_mbps: int | None = None
-
-
-def join_words(words: t.Sequence[str]) -> str:
-    """Words as in a sentence."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 @dataclasses.dataclass(frozen=True)

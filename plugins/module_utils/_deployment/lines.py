@@ -17,7 +17,7 @@ import typing as t
 WIDTH = 100
 LEAST = 40
 # A label of a table with two columns: at most three words, and two spaces or more.
-LABEL = re.compile(r" *\S+(?: \S+){0,2} {2,}(?=\S)")
+_ROW_LABEL = re.compile(r" *\S+(?: \S+){0,2} {2,}(?=\S)")
 
 
 class Page:
@@ -62,7 +62,7 @@ def fit_lines(lines: t.Iterable[str]) -> list[str]:
     for line in lines:
         if len(line) <= width():
             result.append(line)
-        elif label := LABEL.match(line):
+        elif label := _ROW_LABEL.match(line):
             result += wrap_text(line[label.end() :], label[0], " " * label.end())
         else:
             own = line[: len(line) - len(line.lstrip())]

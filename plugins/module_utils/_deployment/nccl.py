@@ -21,10 +21,8 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
-    RANK_RUNS,
-    join_words,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
 
 FILES = "nccl.*"
 # A rank logs all this at its start, and may continue to write for weeks.
@@ -124,8 +122,8 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     return "its log does not say", f"read its log in the state directory; {_OWN_SETTINGS}"
 
 
-def rank_network(state: Path, wanted: str = "") -> Network | None:
-    """Return the network of the rank that has this state directory; None if no file has it."""
+def rank_network(state: Path, wanted: str) -> Network | None:
+    """Return the network of the rank that has this state directory and this NCCL_IB_HCA; None if no file has it."""
     return parse(read_files(state), wanted)
 
 

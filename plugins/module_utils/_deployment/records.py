@@ -20,7 +20,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 
 Record = dict[str, t.Any]
 
-# Tokens drafted for each pass: the key in recipes, records and benchmark choices.
 # The form of records and of container labels. Both carry it, as `format`.
 FORMAT = 1
 # The directory of the generations, and the suffix of one that is being written.
@@ -148,7 +147,7 @@ def complete_record(path: Path) -> Record | None:
     cluster = record.get("cluster", {})
     if cluster != {} and not fits(cluster, REQUIRED_CLUSTER_FIELDS):
         return None
-    # Only the worker of a pair starts nothing by itself.
+    # Only a worker starts nothing by itself.
     is_whole = fits(record["files"], {} if is_worker(record) else {"serve.sh": str})
     return t.cast("Record", record) if is_whole else None
 
@@ -181,8 +180,13 @@ class LoadedRecords(t.TypedDict):
     images: dict[str, t.Any]
 
 
-def load_records(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> LoadedRecords:
-    """Return the records of a deployment, of the serving container with these labels, and of the previous one."""
+def load_records(
+    state_directory: Path, deployment: str | None, labels: t.Mapping[str, str], rdma_filter: str
+) -> LoadedRecords:
+    """Return the records of a deployment, of the serving container with these labels, and of the previous one.
+
+    `rdma_filter` is that container's NCCL_IB_HCA.
+    """
     directory = deployment_directory(state_directory, labels)
     slot = complete_record(directory / "record.json") if directory else None
     before = complete_record(state_directory / PREVIOUS)
@@ -198,7 +202,7 @@ def load_records(state_directory: Path, deployment: str | None, labels: t.Mappin
         "verdict": _mapping(state_directory / deployment / VERDICT) if deployment else {},
         "choice": choice(state_directory / deployment if deployment else directory),
         **(
-            load_notes(state_directory / deployment)
+            load_notes(state_directory / deployment, rdma_filter)
             if deployment
             else {"option_checks": {}, "ranks": [], "network": None}
         ),
@@ -229,7 +233,7 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
         return {}
 
 
-def load_notes(directory: Path) -> dict[str, t.Any]:
+def load_notes(directory: Path, rdma_filter: str) -> dict[str, t.Any]:
     """Return the data that is stored beside the record of a deployment.
 
     That is the image's verdict on its options (by their hash), the facts of the ranks at their last start, and the
@@ -238,7 +242,7 @@ def load_notes(directory: Path) -> dict[str, t.Any]:
     said = {path.stem: _mapping(path) for path in directory.glob("check/*.json")}
     ranks = _mapping(directory / "state/ranks.json").get("ranks")
     runs = _mapping(directory / "state/state.json").get("state") in nccl.RANKS_RUN
-    network = nccl.rank_network(directory / "state") if runs else None
+    network = nccl.rank_network(directory / "state", rdma_filter) if runs else None
     return {
         "option_checks": {checked: answer for checked, answer in said.items() if answer},
         "ranks": ranks if isinstance(ranks, list) else [],
@@ -452,16 +456,12 @@ def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record |
     return [*result, previous(state_directory)]
 
 
-def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
-    """Return the models in use, with their commits.
+def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> set[str]:
+    """Return the models in use.
 
     If the slot has no record of its configuration, the last record of that name counts.
     """
-    used: dict[str, set[str]] = {}
-    for record in _in_use(state_directory, labels):
-        for name, commit in models_of(record).items():
-            used.setdefault(name, set()).add(commit)
-    return used
+    return {name for record in _in_use(state_directory, labels) for name in models_of(record)}
 
 
 def _images_of(records: t.Iterable[Record | None]) -> set[str]:

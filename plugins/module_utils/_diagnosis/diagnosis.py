@@ -152,11 +152,11 @@ class Diagnoser:
     def _add(self, finding: Finding) -> None:
         self._found.setdefault(finding.id, finding)
 
-    def _rows(self, text: str, where: str, places: t.Container[str], first: int = 0) -> bool:
+    def _rows(self, text: str, where: str, places: t.Container[str]) -> bool:
         """Add the rows that recognise a line of a text; return whether there is one."""
         rows = list(known(text, places))
         for row in rows:
-            self._add(finding_of(row, matching_line(text, row), where, first + ORDER[row.id]))
+            self._add(finding_of(row, matching_line(text, row), where, ORDER[row.id]))
         return bool(rows)
 
     def _failure(self) -> None:

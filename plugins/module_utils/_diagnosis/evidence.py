@@ -18,8 +18,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, cluster_view, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import usage
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
@@ -116,12 +115,12 @@ class Evidence(DeploymentFacts):
     def serves(self) -> bool:
         """Return whether the probe got generated text. For a worker, return whether its rank runs."""
         if self.rank:
-            return self.running and self.said == pairs.RANK_RUNS
+            return self.running and self.said == cluster_view.RANK_RUNS
         return (
             self.running
             and self.said == "running"
             and self.look is not None
-            and self.look.state in ("ready", "ready_without_speculation")
+            and self.look.state in completions.GENERATES
         )
 
 
@@ -249,7 +248,7 @@ class EvidenceGatherer(Gatherer):
         self._look("record", self._record)
         self._look("state.json", self._state)
         self._look("memory.log", self._memory_log)
-        self._look("cluster", self._pair)
+        self._look("cluster", self._cluster)
         self._look("server.log", self._server_log)
         self._look("failed.log", self._failed_log)
         self._look("files of the deployment", self._files)
@@ -314,8 +313,8 @@ class EvidenceGatherer(Gatherer):
         self.facts.files.update({name: text for name, text in texts.items() if text})
         return None
 
-    def _pair(self) -> str | None:
-        detail = super()._pair()
+    def _cluster(self) -> str | None:
+        detail = super()._cluster()
         if self.facts.cluster is not None:
             self.facts.hotplug = _hotplug.look(self._machine.root)
             self.facts.measured = bandwidth.read_bandwidth(self.facts.state_directory)
@@ -408,7 +407,7 @@ class EvidenceGatherer(Gatherer):
         server = ServerInspector(url, self.facts)
         self.facts.look = server.look(QUESTION, False, ASK_DEADLINE_S)
         if self.facts.look.state in ("ready", "busy"):
-            self.facts.served = completions.Client(url).models()
+            self.facts.served = server.models
         return self.facts.look.why
 
 

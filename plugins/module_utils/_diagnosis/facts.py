@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     PEER_LOST,
@@ -27,7 +27,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     describe_rail,
     differences_of,
     environment_of,
-    join_words,
     one_subnet,
     ranks_of,
     speed,
@@ -38,6 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usag
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import seconds_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
+    after_last_end,
     reason,
     remarks,
 )
@@ -414,15 +414,8 @@ def undone(evidence: Evidence) -> bool:
     at = evidence.failed_log_at
     if at is None:
         return False
-    return evidence.now - at < SAME_RUN_S if evidence.failure else at > deployed_at(evidence)
-
-
-def deployed_at(evidence: Evidence) -> float:
-    text = str((evidence.record or {}).get("deployed_at") or "")
-    try:
-        return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
-    except ValueError:
-        return 0.0
+    deployed = seconds_of((evidence.record or {}).get("deployed_at")) or 0
+    return evidence.now - at < SAME_RUN_S if evidence.failure else at > deployed
 
 
 def trial(evidence: Evidence) -> Answer:
@@ -562,7 +555,7 @@ def ranks_silent(evidence: Evidence) -> Answer:
     if evidence.rank != 0 or evidence.said != "loading" or _said_for(evidence) < STALLS_AFTER_S:
         return None
     marks = (*START_MARKERS, *(part for stage in STAGES for part in stage.substrings))
-    run = evidence.server_log.rpartition("[entrypoint] the server ended with ")[2]
+    run = after_last_end(evidence.server_log)
     if any(mark in run for mark in marks):
         return None
     return f"no rank has said a word for {_said_for(evidence) / 60:.0f} minutes"

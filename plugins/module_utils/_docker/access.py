@@ -158,15 +158,6 @@ def mount_point(path: Path) -> Path | None:
     return path
 
 
-def device(path: Path) -> str | None:
-    """Return the kernel's device number of the file system of a path."""
-    try:
-        number = path.stat().st_dev
-    except OSError:
-        return None
-    return f"{os.major(number)}:{os.minor(number)}"
-
-
 def _shares_space(path: Path, other: Path) -> bool:
     """Return whether two directories are on the same file system. Raise OSError if one of them is not accessible."""
     if path.stat().st_dev == other.stat().st_dev:

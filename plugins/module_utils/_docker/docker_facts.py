@@ -16,6 +16,7 @@ import pwd
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import environment_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
     Machine,
@@ -23,9 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     brief_container,
     brief_image,
     brief_slot,
-    device,
     gpu_support,
-    mount_point,
     same_filesystem,
     silent_engine,
 )
@@ -35,7 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.imag
     own_architecture,
     store_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import PublishedPort, parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import parse
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import (
     addresses_of,
     holdings,
@@ -126,37 +125,26 @@ class Docker(t.TypedDict):
     state: str
     # The same in a sentence, empty if usable.
     detail: str
-    # docker, podman, rootless, snap or unknown.
-    engine: str
     architecture: str
     server_version: str | None
-    data_root: str | None
-    data_root_filesystem: str | None
-    data_root_device: str | None
     # As Store.facts returns it; None if unknown.
     image_store: dict[str, t.Any] | None
     # True if images and compare_path share a file system; None if unknown.
     same_filesystem: bool | None
-    # Whether containers can use the GPU, and through what: hook, runtime or cdi.
+    # Whether containers can use the GPU.
     gpu: bool
-    gpu_by: str | None
     user: str
-    group_exists: bool
-    # From the group database, so valid from the next login on; process_in_group is valid now.
+    # From the group database, so valid from the next login on.
     user_in_group: bool
-    process_in_group: bool
     # True if this Python has the package requests, which community.docker needs.
     python_requests: bool
-    # The Engine of the user's docker command, None if it is the usual one.
-    docker_host: str | None
     # The running containers; with usage, also their memory.
     containers: list[dict[str, t.Any]]
     # The host paths that this collection's containers mount; None without mounts.
     mounted: list[str] | None
     # The volumes of downloaded code and compiled kernels, with used_images only the unused ones; None without caches.
     caches: list[dict[str, t.Any]] | None
-    # None without usage, and gpu_processes also if nvidia-smi does not answer.
-    gpu_processes: list[dict[str, t.Any]] | None
+    # None without usage.
     memory: Memory | None
     # The serving container, or the standby container if that runs again, as after a power cut.
     slot: dict[str, t.Any] | None
@@ -182,19 +170,13 @@ def can_import_requests() -> bool:
     return True
 
 
-def group_facts(uid: int) -> dict[str, bool]:
-    """Return whether the user and this process are in Docker's group. They differ until the next login."""
+def in_docker_group(uid: int) -> bool:
+    """Return whether a user is in Docker's group."""
     try:
-        gid = grp.getgrnam(GROUP).gr_gid
+        gid, user = grp.getgrnam(GROUP).gr_gid, pwd.getpwuid(uid)
     except KeyError:
-        return {"group_exists": False, "user_in_group": False, "process_in_group": False}
-    try:
-        user = pwd.getpwuid(uid)
-        user_in_group = gid in os.getgrouplist(user.pw_name, user.pw_gid)
-    except KeyError:
-        user_in_group = False
-    process_in_group = gid in {*os.getgroups(), os.getegid()}
-    return {"group_exists": True, "user_in_group": user_in_group, "process_in_group": process_in_group}
+        return False
+    return gid in os.getgrouplist(user.pw_name, user.pw_gid)
 
 
 def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
@@ -207,43 +189,34 @@ class DockerInspector:
     """Gather the facts of Docker. Raise ValueError, with a sentence, for an invalid parameter."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
-        self._container: str | None = params["container"]
-        self._image: str | None = params["image"]
-        self._images: list[str] = params["images"]
-        self._port: int | None = params["port"]
-        self._address: str = params["address"]
         try:
-            ipaddress.ip_address(self._address)
+            ipaddress.ip_address(params["address"])
         except ValueError:
-            raise ValueError(f"Looking at a port needs an IP address, which {self._address!r} is not.") from None
-        self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
-        self._holders: bool = params["usage"]
-        self._mounts: bool = params["mounts"]
-        self._caches: bool = params["caches"]
-        self._used_images: list[str] | None = params["used_images"]
-        self._compare_path: str | None = params["compare_path"]
-        self._socket: str = params["socket"]
+            raise ValueError(f"Looking at a port needs an IP address, which {params['address']!r} is not.") from None
+        self._published = [parse(port) for port in params["published_ports"]]
+        self._params = params
         self._machine = machine
-        self._engine = Engine(self._socket)
+        self._engine = Engine(params["socket"])
 
     def act(self) -> Docker:
         result: dict[str, t.Any] = {
             "user": user_name(self._machine.uid),
-            **group_facts(self._machine.uid),
+            "user_in_group": in_docker_group(self._machine.uid),
             "python_requests": can_import_requests(),
-            "docker_host": self._machine.chosen_host() or None,
             **self._access(),
         }
-        result.update(self._held(result["containers"], (result["slot"] or {"name": self._container})["name"]))
-        result["port"] = self._use(result, self._address, self._port) if self._port is not None else None
+        slot_name = (result["slot"] or {"name": self._params["container"]})["name"]
+        result.update(self._held(result["containers"], slot_name))
+        port, address = self._params["port"], self._params["address"]
+        result["port"] = self._use(result, address, port) if port is not None else None
         result["published_ports"] = [
             {
-                **self._use(result, port.address, port.port),
-                "container_port": port.container_port,
-                "text": str(port),
+                **self._use(result, published.address, published.port),
+                "container_port": published.container_port,
+                "text": str(published),
             }
-            for port in self._published
-            if port.protocol == "tcp"
+            for published in self._published
+            if published.protocol == "tcp"
         ]
         rows = [*result["published_ports"], *([result["port"]] if result["port"] else [])]
         result["ports_in_use"] = [row for row in rows if row["in_use"] and not row["slot"]]
@@ -256,11 +229,10 @@ class DockerInspector:
         return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
 
     def _held(self, containers: list[dict[str, t.Any]], slot_name: str | None) -> dict[str, t.Any]:
-        """Return the containers, the GPU processes and the memory. Memory users exclude the serving container."""
-        if not self._holders:
-            return {"containers": containers, "gpu_processes": None, "memory": None}
-        gpu = ask_gpu_processes()
-        containers, processes = holdings(self._machine, containers, gpu)
+        """Return the containers and the memory. Memory users exclude the serving container."""
+        if not self._params["usage"]:
+            return {"containers": containers, "memory": None}
+        containers, processes = holdings(self._machine, containers, ask_gpu_processes())
         meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
         slot = next((container for container in containers if container["name"] == slot_name), None)
         # A size that the driver does not report may be the largest, so then the sum is unknown.
@@ -268,7 +240,6 @@ class DockerInspector:
         known = slot is None or (bool(sizes) and None not in sizes)
         return {
             "containers": containers,
-            "gpu_processes": None if gpu is None else processes,
             "memory": {
                 "total": meminfo["MemTotal"],
                 "available": meminfo["MemAvailable"],
@@ -279,21 +250,15 @@ class DockerInspector:
 
     def _places(self, info: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return the location of Docker's data."""
-        root = info.get("DockerRootDir")
-        mount = mount_point(Path(root)) if root else None
-        store = store_of(info, self._machine.root)
+        store, path = store_of(info, self._machine.root), self._params["compare_path"]
         return {
-            "data_root": root,
             "image_store": store.facts() if store else None,
-            "data_root_filesystem": str(mount) if mount else None,
-            "data_root_device": device(Path(root)) if root else None,
-            "same_filesystem": same_filesystem(store.path, Path(self._compare_path))
-            if store and self._compare_path
-            else None,
+            "same_filesystem": same_filesystem(store.path, Path(path)) if store and path else None,
         }
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
+        socket = self._params["socket"]
         result: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False}
         result.update(dict.fromkeys(("image", "images", "mounted", "caches")))
         try:
@@ -302,46 +267,44 @@ class DockerInspector:
             result = self._inspect()
             state, detail = "usable", ""
         except PermissionError:
-            engine = silent_engine(self._machine, Path(self._socket))
+            engine = silent_engine(self._machine, Path(socket))
             # The system's socket exists, so this is not the rootless Engine.
             engine = "docker" if engine == "rootless" else engine
-            state, detail = "denied", f"The user {user_name(self._machine.uid)} may not open {self._socket}."
+            state, detail = "denied", f"The user {user_name(self._machine.uid)} may not open {socket}."
         except OSError as e:
-            engine = silent_engine(self._machine, Path(self._socket))
+            engine = silent_engine(self._machine, Path(socket))
             state = "not_installed" if engine == "unknown" else "not_running"
             detail = "Docker is not installed."
             if state == "not_running":
-                detail = f"Docker is installed and does not answer on {self._socket} ({e.strerror or e})."
+                detail = f"Docker is installed and does not answer on {socket} ({e.strerror or e})."
         if engine in UNSUPPORTED:
             state, detail = "unsupported", UNSUPPORTED[engine]
-        gpu_by = gpu_support(self._machine, info)
         return {
             "state": state,
             "detail": detail,
-            "engine": engine,
             "architecture": own_architecture(),
             "server_version": info.get("ServerVersion"),
             **self._places(info),
-            "gpu": gpu_by is not None,
-            "gpu_by": gpu_by,
+            "gpu": gpu_support(self._machine, info) is not None,
             **result,
         }
 
     def _inspect(self) -> dict[str, t.Any]:
+        params, container = self._params, self._params["container"]
         listed = self._engine.get("/containers/json")
-        slot = self._engine.slot(self._container) if self._container else None
-        image = self._engine.image(self._image) if self._image else None
+        slot = self._engine.slot(container) if container else None
+        image = self._engine.image(params["image"]) if params["image"] else None
         return {
             "containers": [brief_container(row, self._engine.container(row["Id"])) for row in listed],
-            "slot": brief_slot(slot) if slot else None,
-            "standby": bool(self._container and slot and self._engine.standby(self._container)),
+            "slot": {**brief_slot(slot), "rdma_filter": environment_of(slot).get("NCCL_IB_HCA", "")} if slot else None,
+            "standby": bool(container and slot and self._engine.standby(container)),
             "image": brief_image(image) if image else None,
-            "images": [name for name in self._images if self._engine.image(name)],
-            "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
-            "caches": self._chosen_caches() if self._caches and self._container else None,
+            "images": [name for name in params["images"] if self._engine.image(name)],
+            "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if params["mounts"] else None,
+            "caches": self._chosen_caches(container) if params["caches"] and container else None,
         }
 
-    def _chosen_caches(self) -> list[dict[str, t.Any]]:
-        used = self._used_images
-        found = caches_of(self._engine, self._container or "")
+    def _chosen_caches(self, container: str) -> list[dict[str, t.Any]]:
+        used = self._params["used_images"]
+        found = caches_of(self._engine, container)
         return [dataclasses.asdict(cache) for cache in found if used is None or not cache.is_used(used)]

@@ -254,8 +254,8 @@ def pick(index: dict[str, t.Any], wanted: str) -> str | None:
     return None
 
 
-def nearest(tag: str, tags: list[str], count: int = 5) -> list[str]:
-    return difflib.get_close_matches(tag, tags, n=count, cutoff=0.0)
+def nearest(tag: str, tags: list[str]) -> list[str]:
+    return difflib.get_close_matches(tag, tags, n=5, cutoff=0.0)
 
 
 def _cuda(registry: Registry, config_digest: str | None) -> str | None:

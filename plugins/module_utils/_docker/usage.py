@@ -17,6 +17,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
@@ -355,10 +356,6 @@ def readable(size: int) -> str:
     return f"{size / 1e6:.0f} MB" if size < 1e8 else f"{size / 1e9:.1f} GB" if size < 9.95e9 else f"{size / 1e9:.0f} GB"
 
 
-def _and(words: t.Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
 def describe_container(container: t.Mapping[str, t.Any]) -> str:
     """Describe a running container in one sentence, for a user who needs its port or memory."""
     ours = any(label.startswith(LABEL) for label in container.get("labels") or {})
@@ -372,7 +369,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
     ports = [str(port) for port in sorted(published | set(container.get("ports_listening") or []))]
     memory = container.get("memory_bytes") or 0
     holds = [readable(memory)] if memory >= NOTABLE_BYTES else []
-    holds += [f"port{'s' if len(ports) > 1 else ''} {_and(ports)}"] if ports else []
+    holds += [f"port{'s' if len(ports) > 1 else ''} {join_words(ports)}"] if ports else []
     name = container["name"]
     does = f"holds {' and '.join(holds)}" if holds else "runs"
     return f"{name} ({', '.join(filter(None, about))}) {does}; stop it with: docker stop {name}"

@@ -24,9 +24,8 @@ class Stage(t.NamedTuple):
 class Log(t.NamedTuple):
     """The output of an engine, and how it is recognised."""
 
-    # Its name in recipes and records, and its Python package.
+    # Its name in recipes and records, which is that of its Python package.
     engine: str
-    package: str
     # The option that says how to draft.
     speculation: str
     # Known problems: those before the causes that any engine may have, and all others.

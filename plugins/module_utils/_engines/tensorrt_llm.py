@@ -613,7 +613,6 @@ def longest_prompt(options: t.Mapping[str, t.Any], context: t.Any) -> int | None
 
 LOG_OF_TENSORRT_LLM = Log(
     engine="tensorrt_llm",
-    package="tensorrt_llm",
     speculation="speculative_config",
     first=FIRST,
     rows=ROWS,

@@ -682,7 +682,6 @@ def cache_made(lines: t.Sequence[str]) -> str | None:
 
 LOG_OF_VLLM = Log(
     engine="vllm",
-    package="vllm",
     speculation="speculative-config",
     first=FIRST,
     rows=ROWS,

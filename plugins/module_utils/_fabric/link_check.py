@@ -378,7 +378,7 @@ class LinkCheck:
         )
 
     def _answers(self, rail: Rail, row: Row) -> Row:
-        """Return a firewall may let ping in and nothing else."""
+        """Add an error to the row if the ports do not answer: a firewall may let only ping in."""
         why: str | None = None
         port = self._port
 

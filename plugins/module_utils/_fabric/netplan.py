@@ -103,14 +103,14 @@ def way_out(files: t.Sequence[str], names: str) -> str:
     return f"{', '.join(ways)}, then run again."
 
 
-def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_core") -> bool:
+def names_interface(text: str, name: str, mac: str = "") -> bool:
     """Return whether a netplan file configures this interface: by name, pattern, address or driver."""
     for line in _lines(text):
         # An interface's own entry, and a mention in a bond or bridge.
         if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line):
             return True
         for key, value in re.findall(r"""\b(name|driver|macaddress)["']?\s*:\s*["']?([^"'\s,}\]]+)""", line):
-            wanted = {"name": name, "driver": driver, "macaddress": mac.lower()}[key]
+            wanted = {"name": name, "driver": "mlx5_core", "macaddress": mac.lower()}[key]
             if wanted and fnmatch.fnmatchcase(wanted, value.lower() if key == "macaddress" else value):
                 return True
     return False

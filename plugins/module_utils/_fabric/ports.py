@@ -515,7 +515,6 @@ class Look:
             "addresses": addresses(by_name.get(name, {})),
             "netplan_files": naming,
             "rdma_state": after_colon(read_text(port / "state")),
-            "rdma_physical": after_colon(read_text(port / "phys_state")),
             "gids": gids(port, name) if function.rdma else [],
             **managers.of(name, link.get("ifindex") or read_number(net / "ifindex")),
         }

@@ -13,6 +13,7 @@ import re
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import CDI_FOLDERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import functions, read_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
@@ -20,7 +21,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
     World,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
+    CONNECTX7,
+    QUERY,
+    parse_meminfo,
+)
 
 # Keys of /etc/dgx-release, without the serial number.
 DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")
@@ -71,7 +76,7 @@ def kernel(world: World) -> str:
 
 
 def gpu(world: World) -> str:
-    return world.output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    return world.output(*QUERY)
 
 
 def driver(world: World) -> str:
@@ -124,8 +129,7 @@ def toolkit(world: World) -> str:
 
 def cdi(world: World) -> list[str]:
     """Return the CDI files of the GPU. An empty list is a valid answer."""
-    folders = ("/etc/cdi", "/var/run/cdi")
-    return [f"{folder}/{path.name}" for folder in folders for path in sorted(world.path(folder).glob("*"))]
+    return [f"{folder}/{path.name}" for folder in CDI_FOLDERS for path in sorted(world.path(folder).glob("*"))]
 
 
 # The network card

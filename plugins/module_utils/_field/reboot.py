@@ -22,6 +22,7 @@ from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import leased_trial
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import ESTABLISHED
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
@@ -32,7 +33,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
 # Users of people, as distributions number them; a screen that waits for one has a lower number.
 FIRST_PERSON = 1000
 ANSWER_S = 30.0
-ESTABLISHED = "01"
+PAUSE_S = 1.0
 SECTION = "After a reboot"
 NOT_ASKED = "the Spark was not rebooted for it; ask for that with -e reboot=true"
 
@@ -61,7 +62,7 @@ def lost_sparks(controller: Controller) -> list[str]:
 
 
 def same_machine(controller: Controller, world: World) -> list[str]:
-    """Return whether Ansible runs on this Spark, with any connection."""
+    """Return the problem that Ansible runs on this Spark, with any connection."""
     local = (controller.get("connection") or "").rpartition(".")[2] == "local"
     its_own = controller.get("machine_id")
     same = local or (bool(its_own) and world.read("/etc/machine-id") == its_own)
@@ -116,8 +117,7 @@ def other_people(world: World) -> list[str]:
 
 def serves(world: World) -> str:
     """Return the URL of the server on this Spark."""
-    if world.labels().get(f"{LABEL}rank") == "1":
-        raise NotMeasured("the worker of a pair has no API; the head is asked")
+    world.require_head()
     if world.slot()["State"]["Status"] != "running" or world.state().get("state") != "running":
         raise NotMeasured("nothing was serving before")
     url: str = world.labels()[f"{LABEL}url"]
@@ -142,13 +142,13 @@ def answered(url: str) -> bool:
         return False
 
 
-def first_answer(url: str, deadline: float, passed: float = 0.0, pause: float = 1.0) -> float | None:
+def first_answer(url: str, deadline: float, passed: float = 0.0) -> float | None:
     """Return the seconds, with those passed before, until the server answers without a start; None if it does not."""
     began = time.monotonic()
     while not answered(url):
         if time.monotonic() - began > deadline:
             return None
-        time.sleep(pause)
+        time.sleep(PAUSE_S)
     return round(passed + time.monotonic() - began, 1)
 
 

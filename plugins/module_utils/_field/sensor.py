@@ -13,6 +13,7 @@ import json
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import Record, current
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
@@ -82,6 +83,11 @@ class World:
 
     def labels(self) -> dict[str, str]:
         return (self.slot().get("Config") or {}).get("Labels") or {}
+
+    def require_head(self) -> None:
+        """Raise NotMeasured on a worker."""
+        if self.labels().get(RANK_LABEL, "0") != "0":
+            raise NotMeasured("a worker has no API; the head is asked")
 
     def record(self) -> Record:
         """Return the record of the verified deployment."""

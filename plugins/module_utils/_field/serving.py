@@ -19,11 +19,11 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import environment_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
@@ -77,11 +77,6 @@ def image(world: World) -> str:
     return world.record()["image"]["reference"]
 
 
-def engine(world: World) -> Log:
-    """Return what is known of the engine that serves; a record without its name is of the first one."""
-    return LOGS.get(str(world.record().get("engine"))) or next(iter(LOGS.values()))
-
-
 def log(world: World) -> list[str]:
     """Return the lines of the run that serves."""
     path = world.directory() / "state" / "server.log"
@@ -92,7 +87,7 @@ def log(world: World) -> list[str]:
 
 
 def kv_planned(world: World) -> int:
-    tokens = engine(world).cache_planned(world.record()["options"])
+    tokens = log_of(world.record()).cache_planned(world.record()["options"])
     if tokens is None:
         raise NotMeasured("the engine options plan no number of tokens")
     return tokens
@@ -100,7 +95,7 @@ def kv_planned(world: World) -> int:
 
 def kv_made(world: World) -> str:
     """Return the KV cache that the engine made, by its log, beside what was planned."""
-    made = engine(world).cache_made(log(world))
+    made = log_of(world.record()).cache_made(log(world))
     if made is None:
         raise NotMeasured("no line of the server's log says so")
     return made
@@ -135,7 +130,9 @@ def network(world: World) -> str:
     """Return what the NCCL of this Spark's rank uses, by its own log."""
     if not world.record().get("cluster"):
         raise NotMeasured("what is deployed here serves on one Spark")
-    result = nccl.rank_network(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
+    runs = world.state().get("state") in nccl.RANKS_RUN
+    wanted = environment_of(world.slot()).get("NCCL_IB_HCA", "")
+    result = nccl.rank_network(world.directory() / "state", wanted) if runs else None
     if result is None:
         raise NotMeasured("no log of NCCL in the state directory tells")
     return nccl.describe_network(result)
@@ -155,8 +152,7 @@ def measurement(key: str) -> t.Callable[[World], float]:
 
 def page(world: World, path: str) -> tuple[int, str]:
     """Ask the server for one of its pages."""
-    if world.labels().get(f"{LABEL}rank") == "1":
-        raise NotMeasured("the worker of a pair has no API; the head is asked")
+    world.require_head()
     url = world.record()["url"]
     try:
         with open_url(f"{url}{path}", timeout=DEADLINE_S, use_proxy=False) as answer:
@@ -169,11 +165,11 @@ def page(world: World, path: str) -> tuple[int, str]:
 
 def figures(world: World) -> list[str]:
     """Return the names of the figures that the server counts; an empty list is an answer."""
-    log_of = engine(world)
-    status, text = page(world, f"/{log_of.metrics}")
+    engine = log_of(world.record())
+    status, text = page(world, f"/{engine.metrics}")
     if status != 200:
-        needs = f"; it needs {log_of.metrics_option}" if log_of.metrics_option else ""
-        raise NotMeasured(f"/{log_of.metrics} answers with {status}{needs}")
+        needs = f"; it needs {engine.metrics_option}" if engine.metrics_option else ""
+        raise NotMeasured(f"/{engine.metrics} answers with {status}{needs}")
     return sorted(set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)))
 
 
@@ -183,7 +179,7 @@ def health(world: World) -> int:
 
 def cold_import(world: World) -> list[str]:
     """Return the seconds in which the image imports its engine in a temporary container."""
-    package = engine(world).package
+    package = log_of(world.record()).engine
     free = parse_meminfo(world.read("/proc/meminfo"))["MemAvailable"]
     if free < IMPORT_NEEDS:
         raise NotMeasured(

@@ -168,7 +168,7 @@ def parts(directory: Path) -> tuple[Piece, ...]:
 
 
 def cached_models(
-    cache: Path, receipts: Path, in_use: t.Mapping[str, set[str]], wanted: t.Iterable[ModelSpec] = ()
+    cache: Path, receipts: Path, in_use: t.Collection[str], wanted: t.Iterable[ModelSpec] = ()
 ) -> list[CachedModel]:
     """Return all models of a cache. The presently requested files decide for a model without a receipt."""
     wanted = list(wanted)
@@ -189,11 +189,6 @@ def cached_models(
             )
         )
     return result
-
-
-def model_result(model: CachedModel) -> dict[str, t.Any]:
-    """Return a model as a module returns it."""
-    return dataclasses.asdict(model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,7 +262,7 @@ class Prune:
             (self.receipts / f"{folder}.json").unlink()
 
     def _named(self, removal: Removal) -> None:
-        """Return the link to a model that is stored elsewhere."""
+        """Remove a model, which may be a link to another place."""
         folder = folder_name(removal.id)
         for path in (self.cache / folder, self.cache / ".locks" / folder):
             if path.is_symlink():

@@ -21,6 +21,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
@@ -199,10 +200,6 @@ class CacheFacts:
     take_over: bool
 
 
-def join(words: t.Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def statement(facts: CacheFacts) -> list[str]:
     """Return sentences on what is already present; empty if there is nothing to say."""
     lines = [*_unserved(facts), *_elsewhere(facts)]
@@ -219,9 +216,11 @@ def _there(facts: CacheFacts) -> list[str]:
         f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in facts.verified & there.keys()
     ]
     started = [f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in there.keys() - facts.verified]
-    lines = [f"Complete already: {join(complete)}."] if complete else []
+    lines = [f"Complete already: {join_words(complete)}."] if complete else []
     if started:
-        lines.append(f"Already in {facts.directory}: {join(started)}. What is complete is used and not fetched again.")
+        lines.append(
+            f"Already in {facts.directory}: {join_words(started)}. What is complete is used and not fetched again."
+        )
     return lines
 
 
@@ -230,9 +229,9 @@ def _owners(facts: CacheFacts) -> list[str]:
     for item in facts.foreign:
         owners.setdefault(item.owner, []).append(item.path + (" with all that is in it" if item.recursive else ""))
     if not facts.take_over:
-        return [f"{owner} owns {join(paths)}." for owner, paths in owners.items()]
+        return [f"{owner} owns {join_words(paths)}." for owner, paths in owners.items()]
     return [
-        f"{owner} owns {join(paths)}: before the download {'they are' if len(paths) > 1 else 'it is'} given to "
+        f"{owner} owns {join_words(paths)}: before the download {'they are' if len(paths) > 1 else 'it is'} given to "
         f"{facts.user} (huggingface_cache_fix_ownership)."
         for owner, paths in owners.items()
     ]
@@ -245,7 +244,7 @@ def _unserved(facts: CacheFacts) -> list[str]:
         size = sum(piece.bytes for piece in model.unused_files)
         if model.id in ids and size > 0:
             names = [piece.path for piece in model.unused_files if piece.bytes > 0]
-            shown = join(names) if len(names) <= 4 else f"{len(names)} files and directories"
+            shown = join_words(names) if len(names) <= 4 else f"{len(names)} files and directories"
             later = "" if model.fetched_here else " once this run has ended"
             lines.append(
                 f"{model.id} holds {shown}, {amount(size)} that are not served; remove them{later} with "
@@ -268,4 +267,4 @@ def _tokens(facts: CacheFacts) -> list[str]:
     if not facts.neighbours:
         return []
     lie, are = ("lie", "are") if len(facts.neighbours) > 1 else ("lies", "is")
-    return [f"{join(facts.neighbours)} {lie} beside the cache and {are} not mounted into any container."]
+    return [f"{join_words(facts.neighbours)} {lie} beside the cache and {are} not mounted into any container."]

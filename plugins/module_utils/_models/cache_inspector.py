@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     models_of,
     previous,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models, model_result
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import (
     CacheFacts,
     EnvironmentValueError,
@@ -43,13 +43,10 @@ class CacheInspector:
         self.receipts = Path(params["receipts_directory"])
         self.wanted = [ModelSpec.of(item) for item in params["repositories"]]
 
-    def in_use(self) -> dict[str, set[str]]:
-        """Return the models of every deployment that ever served, each with its commits."""
-        used: dict[str, set[str]] = {}
-        for record in (*deployments(self.state).values(), previous(self.state)):
-            for name, commit in models_of(record).items():
-                used.setdefault(name, set()).add(commit)
-        return used
+    def in_use(self) -> set[str]:
+        """Return the models of every deployment that ever served."""
+        records = (*deployments(self.state).values(), previous(self.state))
+        return {name for record in records for name in models_of(record)}
 
     def directories(self, environment: t.Mapping[str, str | None]) -> tuple[Path, tuple[str, str] | None]:
         """Return the cache to look at, and where the environment leads if that is elsewhere."""
@@ -88,14 +85,6 @@ class CacheInspector:
                 {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in result.foreign
             ],
             "token_files": list(result.neighbours),
-            "models": [model_result(model) for model in result.models],
+            "models": [dataclasses.asdict(model) for model in result.models],
             "lines": statement(result),
         }
-
-
-def unreadable(cache: str, error: PermissionError) -> str:
-    """Return the fix for a cache that cannot be read."""
-    return (
-        f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back "
-        f"with 'sudo chown -R {pwd.getpwuid(os.geteuid()).pw_name}: {cache}', then run again"
-    )

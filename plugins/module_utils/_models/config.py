@@ -270,7 +270,7 @@ def pair_problems(
 
 
 def _needs_hidden_states(draft: Config) -> list[str]:
-    """Return a head cannot draft by itself: it continues what the target has computed."""
+    """Return the problem of a head, which cannot draft by itself: it continues what the target has computed."""
     eagle = eagle_head(draft)
     return [f"it is an EAGLE head ({eagle}), which takes method eagle3"] if eagle else []
 
@@ -283,7 +283,7 @@ def _vocabulary(target: Config, draft: Config) -> list[str]:
 
 
 def _draft_vocabulary(target: Config, draft: Config) -> list[str]:
-    """Return a head may draft from a part of the target's vocabulary, but not from more."""
+    """Return the problem of a head that drafts from more than the target's vocabulary; a part of it is fine."""
     theirs, ours = number(target, "vocab_size"), number(draft, "draft_vocab_size")
     if theirs is None or ours is None or ours <= theirs:
         return []
@@ -291,7 +291,7 @@ def _draft_vocabulary(target: Config, draft: Config) -> list[str]:
 
 
 def _width(target: Config, draft: Config) -> list[str]:
-    """Return the head reads the target's hidden states; it names their width where its own is another."""
+    """Return the problem of a head for another width. It reads the target's hidden states, and may name their width."""
     theirs = number(target, "hidden_size")
     ours = number(draft, "target_hidden_size") or number(draft, "hidden_size")
     if theirs is None or ours is None or theirs == ours:

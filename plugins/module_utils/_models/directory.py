@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import pwd
 import re
 import stat
 import typing as t
@@ -31,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.conf
     eagle_head,
     weight_files,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_BYTES = 1024
@@ -138,17 +138,10 @@ def look_into(path: Path) -> Contents:
     return contents(path)
 
 
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"user {os.geteuid()}"
-
-
 def _closed(path: Path) -> DirectoryError:
     return DirectoryError(
-        f"{_user()} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to enter each directory "
-        "above it, then run again"
+        f"{owner_name(os.geteuid())} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to "
+        "enter each directory above it, then run again"
     )
 
 
@@ -235,7 +228,7 @@ class ModelDirectory:
         if not self.unreadable:
             return ""
         return (
-            f"{_user()} may not read {shown(self.unreadable)} in {self.path}: allow it with "
+            f"{owner_name(os.geteuid())} may not read {shown(self.unreadable)} in {self.path}: allow it with "
             f"'sudo chmod -R a+rX {self.path}', then run again"
         )
 

@@ -354,6 +354,14 @@ def owner_name(uid: int) -> str:
         return f"user {uid}"
 
 
+def unreadable(cache: object, error: PermissionError) -> str:
+    """Return the fix for a cache that cannot be read."""
+    return (
+        f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back with "
+        f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
+    )
+
+
 def unwritable_path_error(path: Path, cache: Path) -> CacheError:
     owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
     if os.statvfs(path).f_flag & os.ST_RDONLY:
@@ -550,16 +558,13 @@ def survey(
         except (HubError, CacheError) as e:
             result.errors.append(str(e))
         except PermissionError as e:
-            result.errors.append(
-                f"The Hugging Face cache {cache} cannot be read ({e.filename}: {e.strerror}): give it back with "
-                f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
-            )
+            result.errors.append(unreadable(cache, e))
         result.views.append(unknown_view(item, cache))
     return result
 
 
 class OtherHost(Hub):
-    """Return the facts of a host that copies from another one. The Hub is not queried."""
+    """The Hub of a host that copies from another one: the other host's facts. The real Hub is not queried."""
 
     def __init__(self, views: t.Iterable[View]) -> None:
         super().__init__("the other host")

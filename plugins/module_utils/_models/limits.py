@@ -19,13 +19,13 @@ SECONDS = re.compile(r"[0-9]{1,6}")
 
 
 class Headers(t.Protocol):
-    """Return the headers of an answer from any HTTP library."""
+    """The headers of an answer from any HTTP library."""
 
     def get(self, name: str, /) -> t.Any: ...
 
 
 def limited_s(headers: Headers, otherwise: float = WINDOW_S) -> float:
-    """Return the seconds in the headers of an answer 429; None without them."""
+    """Return the seconds in the headers of an answer 429, `otherwise` without them."""
     reset = RESET.search(headers.get("RateLimit") or "")
     said = headers.get("Retry-After") or (reset[1] if reset else "")
     return max(1.0, float(said)) if SECONDS.fullmatch(said) else otherwise

@@ -19,7 +19,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 
-SERVING = ("ready", "ready_without_speculation", "busy")
 # A benchmark tries other engine options than the deployment's own.
 TRIAL = "trial"
 

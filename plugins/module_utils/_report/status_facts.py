@@ -81,7 +81,7 @@ class StatusInspector(Gatherer):
         records.require_format(facts.labels, facts.record)
         self._look("state.json", self._state)
         self._look("server.log", self._server_log)
-        self._look("cluster", self._pair)
+        self._look("cluster", self._cluster)
         self._look("memory", self._memory)
         self._look("disks", self._disks)
         slot = brief_slot(facts.slot) if facts.slot else None

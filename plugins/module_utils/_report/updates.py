@@ -103,9 +103,7 @@ def newer_tags(tag: str, tags: t.Iterable[str], families: t.Sequence[Range]) -> 
     return proposed, newest if newest not in proposed else None
 
 
-def image_row(
-    image: str, platform: str, families: t.Sequence[Range], registry_of: t.Callable[[Reference], Registry]
-) -> Row:
+def image_row(image: str, platform: str, families: t.Sequence[Range]) -> Row:
     """Ask the registry about the image of a deployment; `families` are the ranges of releases with known options."""
     row = Row("image", image.partition("@")[0])
     try:
@@ -117,7 +115,7 @@ def image_row(
             row.notes.append(f"{reference.tag} names no release, so no newer one can be found.")
         else:
             row.name = row.name.removesuffix(f":{reference.tag}")
-            _compare_tags(row, reference, platform, families, registry_of(reference))
+            _compare_tags(row, reference, platform, families)
     except RegistryError as error:
         row.notes.append(str(error))
     except STRANGE as error:
@@ -125,9 +123,8 @@ def image_row(
     return row
 
 
-def _compare_tags(
-    row: Row, reference: Reference, platform: str, families: t.Sequence[Range], registry: Registry
-) -> None:
+def _compare_tags(row: Row, reference: Reference, platform: str, families: t.Sequence[Range]) -> None:
+    registry = Registry(reference.base_url, reference.repository)
     proposed, beyond = newer_tags(reference.tag, registry.tags(), families)
     row.newest, row.verdict = reference.tag, NEWEST
     for tag in proposed[:MOST_CANDIDATES]:

@@ -31,6 +31,10 @@ _MOST_BYTES = 16 * 1024 * 1024
 # Below this many tokens an acceptance length of 1 may be chance.
 _TOKENS_TO_JUDGE = 32
 _NO_DRAFT_ACCEPTED = 1.01
+# Of each small request, such as health, version and models.
+_LOOK_S = 5.0
+# The verdicts on a server that generates text.
+GENERATES = ("ready", "ready_without_speculation")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -305,8 +309,7 @@ def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | No
 class Client:
     """An OpenAI-compatible server at a URL."""
 
-    def __init__(self, url: str, api_key: str | None = None, look_s: float = 5.0) -> None:
-        """Connect to a URL. look_s limits each small request (health, version, models) in seconds."""
+    def __init__(self, url: str, api_key: str | None = None) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -323,7 +326,6 @@ class Client:
         if api_key:
             # A key out of a file or a block of YAML ends with a line break, which http.client would quote in its error.
             self._headers["Authorization"] = f"Bearer {api_key.strip()}"
-        self._look_s = look_s
 
     def _response(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, t.Any] | None
@@ -393,7 +395,7 @@ class Client:
 
     def get(self, path: str) -> Reply:
         """Read one small resource."""
-        with self._exchange("GET", path, None, self._look_s) as response:
+        with self._exchange("GET", path, None, _LOOK_S) as response:
             return Reply(response.status, _read_all(response))
 
     def post(self, path: str, body: dict[str, t.Any], seconds: float) -> Reply:

@@ -16,8 +16,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
@@ -70,8 +69,8 @@ class DeploymentFacts:
     state: dict[str, t.Any] | None = None
     server_log: str = ""
     # Rank, current links, and whether the needed nodes answer.
-    cluster: pairs.ClusterView | None = None
-    links: list[pairs.Link] = dataclasses.field(default_factory=list)
+    cluster: cluster_view.ClusterView | None = None
+    links: list[cluster_view.Link] = dataclasses.field(default_factory=list)
     peer_answers: str | None = None
     # Facts of the ranks from before the start of the server.
     ranks: dict[str, t.Any] = dataclasses.field(default_factory=dict)
@@ -144,13 +143,13 @@ def seconds_of(moment: t.Any) -> float | None:
         return None
 
 
-def started_at(moment: t.Any, now: float | None = None) -> float | None:
+def started_at(moment: t.Any, now: float) -> float | None:
     """Return when a container was started; None if the start is in the future.
 
     Then the clock was set back, and log lines from before and after the start look the same.
     """
     started = seconds_of(moment)
-    return None if started is None or started > (time.time() if now is None else now) + 1 else started
+    return None if started is None or started > now + 1 else started
 
 
 class Gatherer:
@@ -240,13 +239,13 @@ class Gatherer:
         self.facts.server_log = text if len(text) > SHORT_LOG else tail(log.with_suffix(".log.1")) + text
         return None
 
-    def _pair(self) -> str | None:
+    def _cluster(self) -> str | None:
         facts = self.facts
-        facts.cluster = pairs.cluster_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
+        facts.cluster = cluster_view.cluster_of(facts.labels, cluster_view.environment_of(facts.slot), facts.record)
         if facts.cluster is None:
             return "this Spark serves alone"
-        facts.links = [pairs.read_rail(rail, self._machine.root) for rail in facts.cluster.rails]
-        facts.peer_answers = pairs.probe_peer(facts.cluster, next(iter(facts.links), None))
+        facts.links = [cluster_view.read_rail(rail, self._machine.root) for rail in facts.cluster.rails]
+        facts.peer_answers = cluster_view.probe_peer(facts.cluster, next(iter(facts.links), None))
         if facts.directory:
             state = facts.directory / "state"
             if facts.cluster.rank == 0:
@@ -265,7 +264,7 @@ class Gatherer:
         if not text:
             return "there is none"
         self.facts.files["nccl.log"] = text
-        self.facts.network = nccl.parse(text, pairs.environment_of(self.facts.slot).get("NCCL_IB_HCA", ""))
+        self.facts.network = nccl.parse(text, cluster_view.environment_of(self.facts.slot).get("NCCL_IB_HCA", ""))
         return None
 
     def _job(self, name: str) -> str | None:

@@ -60,7 +60,6 @@ class Progress(t.NamedTuple):
 
     percent: float | None
     text: str
-    stage: str | None
 
 
 def _collapse(text: str) -> list[str]:
@@ -269,10 +268,10 @@ def loading_progress(text: str) -> Progress | None:
                 count = _count(line)
                 if count and count[1]:
                     done, total = count
-                    return Progress(round(100.0 * done / total, 1), f"{stage.text} {done} of {total}", stage.id)
-                return Progress(None, stage.text, stage.id)
+                    return Progress(round(100.0 * done / total, 1), f"{stage.text} {done} of {total}")
+                return Progress(None, stage.text)
         if meaningful is None and line and not _NOISE.search(raw) and not _BAR.search(raw):
             meaningful = line
     if meaningful is None:
         return None
-    return Progress(None, f"waiting: {meaningful[:120]}", None)
+    return Progress(None, f"waiting: {meaningful[:120]}")

@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
     problem_for,
 )
 
-SERVING = ("ready", "ready_without_speculation", "busy")
+SERVING = (*completions.GENERATES, "busy")
 # The main process of a container needs some time to write its first word.
 STARTS_WITHIN_S = 120
 # A text to continue and the number of tokens, or nothing.
@@ -311,7 +311,7 @@ def worker_facts(facts: DeploymentFacts, health: str | None) -> ServerFacts:
 
 
 def _briefly(last_exit: t.Mapping[str, t.Any]) -> str:
-    reason = str(last_exit.get("reason") or "").strip().rstrip(".")
+    reason = _reason(last_exit)
     return f"ended with {describe_exit(last_exit)}" + (f": {reason}" if reason else "")
 
 
@@ -319,7 +319,7 @@ def verdict_of(server: t.Mapping[str, t.Any] | None) -> str:
     """Return the watchdog's last verdict if it was bad; else empty."""
     if not server or server.get("verdict") not in ("stalled", "unhealthy", PEER_LOST):
         return ""
-    reason = str(server.get("reason") or "").strip().rstrip(".")
+    reason = _reason(server)
     return f" The watchdog says {server['verdict']}" + (f": {reason}." if reason else ".")
 
 
@@ -331,7 +331,7 @@ class ServerInspector:
         self._client = completions.Client(url)
         self._url = url
         self._facts = facts
-        self._models: list[str] = []
+        self.models: list[str] = []
 
     def look(self, question: Asked, speculation: bool, deadline: float) -> ServerFacts:
         """Check the server, and request a continuation of these tokens if there is a text."""
@@ -363,8 +363,8 @@ class ServerInspector:
         if health.status != 200:
             said = completions.error_text(health.json) or health.text or "no reason given"
             return self._unhealthy(f"answers {health.status} on /health: {said.rstrip('.')}")
-        self._models = self._client.models()
-        if not self._models:
+        self.models = self._client.models()
+        if not self.models:
             return self._unhealthy("lists no model on /v1/models; is it a model server?")
         trial = trial_of(self._facts.state)
         if trial:
@@ -375,7 +375,7 @@ class ServerInspector:
 
     def _ask(self, found: ServerFacts, asked: tuple[str, int], speculation: bool, deadline: float) -> ServerFacts:
         # The chat route hides what one pass yields, so figures come from plain completion.
-        question = completions.Question("completion", self._models[0], *asked)
+        question = completions.Question("completion", self.models[0], *asked)
         answer = self._client.ask(question, deadline)
         verdict = completions.judge(answer, question, (), speculation, deadline)
         judged = tuple(finding._asdict() for finding in verdict.findings if finding.id not in NOT_JUDGED)

@@ -16,8 +16,6 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-
 # NVIDIA's name of the chip in a DGX Spark and in other vendors' machines of this kind.
 GPU_NAME = "GB10"
 # PCI vendor and device of its GPU, and of the ConnectX-7 in every GB10 machine.
@@ -190,9 +188,6 @@ class Facts(t.TypedDict):
     remedy: str
     # Each with name and driver.
     gpus: list[dict[str, t.Any]]
-    # Number of ConnectX-7 functions on the PCI bus: usually 0 without a cable.
-    connectx: int
-    hotplug: dict[str, t.Any]
     memory_total: int
     # The kernel's estimate of the memory that programs can allocate now.
     memory_available: int
@@ -215,8 +210,6 @@ def look() -> Facts:
         "problems": reasons,
         "remedy": remedy(error, memory["MemAvailable"]) if reasons and witness and not gpus else "",
         "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
-        "connectx": count_functions(DEVICES, CONNECTX7),
-        "hotplug": _hotplug.look(),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
         "memory_free": memory["MemFree"],

@@ -24,7 +24,7 @@ class Patience:
         self._since = None
 
     def silent(self, silence: lock.Silence) -> None:
-        """Return to ask again, or kill the lock after the limit. Raise the error if the lock cannot be killed."""
+        """Kill the lock after the limit. Raise the error if it cannot be killed."""
         now = lock.since_boot()
         # The request itself has waited, too.
         self._since = now - lock.ANSWER_S if self._since is None else self._since

@@ -472,7 +472,7 @@ class Server:
 
 
 class Container:
-    """The server's state by the container's entrypoint."""
+    """The server's state, as the container's entrypoint writes it."""
 
     def __init__(self, deployment: Path) -> None:
         self._directory = deployment / "state"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
+
 COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 SHARES = {1: "all", 2: "half", 3: "a third", 4: "a quarter"}
 
@@ -20,12 +22,6 @@ def count(many: int) -> str:
 def fraction_words(many: int) -> str:
     """Return the fraction that each of so many has, in words."""
     return SHARES.get(many, f"one part in {many}")
-
-
-def join_words(words: t.Iterable[str]) -> str:
-    """Words as in a sentence."""
-    items = list(words)
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def group_by_value(told: t.Iterable[tuple[str, str]]) -> str:

@@ -13,7 +13,8 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import SERVING, Status
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Status
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, shipped
 
 # A smaller amount is not worth a command.

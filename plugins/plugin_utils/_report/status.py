@@ -12,6 +12,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
@@ -22,13 +23,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Link,
     Rail,
     describe_rail,
-    join_words,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
-    SERVING,
     TRIAL,
     Disk,
     Facts,
@@ -41,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
     UsedCache,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting

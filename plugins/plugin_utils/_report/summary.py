@@ -11,9 +11,9 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
@@ -39,29 +39,30 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
     cluster = record.get("cluster") or {}
-    who = f"{pairs.join_words(cluster['nodes'])} serve" if cluster else f"{host} serves"
+    who = f"{join_words(cluster['nodes'])} serve" if cluster else f"{host} serves"
     return f"{who} {record['served_model']} {drafting(record)}"
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """Return the cluster of a Spark in words; empty for a single Spark."""
-    cluster = pairs.cluster_of({}, {}, record)
+    cluster = cluster_view.cluster_of({}, {}, record)
     rails = cluster.rails if cluster else ()
     sparks = len(cluster.nodes) if cluster else 1
-    return [("" if number else "fabric", pairs.describe_rail(rail, None, sparks)) for number, rail in enumerate(rails)]
+    return [
+        ("" if number else "fabric", cluster_view.describe_rail(rail, None, sparks))
+        for number, rail in enumerate(rails)
+    ]
 
 
 def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """Return what the ranks reported before the server was started; a difference would have stopped the run."""
-    ranks = pairs.ranks_of(record.get("cluster"))
+    ranks = cluster_view.ranks_of(record.get("cluster"))
     if len(ranks) < 2:
         return []
-    cores = [pairs.cores(rank) for rank in ranks]
+    cores = [cluster_view.cores(rank) for rank in ranks]
     parts = ["the same environment"]
     if None not in cores:
-        parts.append(
-            f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.join_words(list(map(str, cores)))} cores"
-        )
+        parts.append(f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{join_words(list(map(str, cores)))} cores")
     parts.append(network(ranks))
     versions = [rank.get("versions") for rank in ranks]
     if isinstance(versions[0], dict) and all(version == versions[0] for version in versions):

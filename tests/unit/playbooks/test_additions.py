@@ -126,7 +126,6 @@ from {HERE}.module_utils._engines.engine import Log, Stage
 LOG_OF_ECHO = Log(
     **dict.fromkeys(("first", "rows", "prefixes", "variables"), ()),
     engine="echo",
-    package="echo",
     speculation="look",
     starts=("echo begins",),
     stages=(Stage("echoing", ("echo loads",), "echoing the weights"),),

@@ -88,10 +88,10 @@ def test_one_engine_at_a_time(tmp_path: Path) -> None:
     places = [tmp_path / name for name in ("aside", "successor")]
     for place in places:
         place.mkdir()
-    first = Container(places[0], "sleep 60", loading__TURN=str(tmp_path))
+    first = Container(places[0], "sleep 60", loading__ENGINE_LOCK=str(tmp_path))
     try:
         loading = first.wait_for("loading")
-        second = Container(places[1], "sleep 60", loading__TURN=str(tmp_path))
+        second = Container(places[1], "sleep 60", loading__ENGINE_LOCK=str(tmp_path))
         try:
             waiting = second.wait_until(lambda found: found.get("reason"))
             assert waiting["state"] == "starting"
@@ -114,10 +114,10 @@ def test_who_has_given_up_keeps_nobody_from_the_engine(tmp_path: Path) -> None:
     places = [tmp_path / name for name in ("aside", "successor")]
     for place in places:
         place.mkdir()
-    first = Container(places[0], "exit 1", loading__TURN=str(tmp_path))
+    first = Container(places[0], "exit 1", loading__ENGINE_LOCK=str(tmp_path))
     try:
         first.wait_for("failed")
-        second = Container(places[1], "sleep 60", loading__TURN=str(tmp_path))
+        second = Container(places[1], "sleep 60", loading__ENGINE_LOCK=str(tmp_path))
         try:
             second.wait_for("loading")
         finally:
@@ -132,7 +132,7 @@ def test_who_waits_for_another_engine_stops_when_told(tmp_path: Path) -> None:
     place.mkdir()
     descriptor = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    container = Container(place, "sleep 60", loading__TURN=str(tmp_path))
+    container = Container(place, "sleep 60", loading__ENGINE_LOCK=str(tmp_path))
     try:
         container.wait_until(lambda found: found.get("reason"))
         assert container.stop() == 0

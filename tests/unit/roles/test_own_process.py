@@ -43,8 +43,9 @@ directory = pathlib.Path(sys.argv.pop(1))
 name = sys.argv.pop(1)
 socket.gethostname = lambda: name
 from server import ranks, rdma
+from server.launchers import launcher
 from server.launchers.own_process import start
-start.ITSELF = [*json.loads(sys.argv.pop(1)), "show"][:-1]
+launcher.ITSELF = json.loads(sys.argv.pop(1))
 start.TOLD_WITHIN_S = 1.0
 start.STORE = [sys.executable, "-c", f"print({start.READY!r}, flush=True); input()"]
 rdma.CLASS, rdma.NODES = directory / "verbs", directory / "nodes"
@@ -115,7 +116,7 @@ class Pair:
         return container
 
     def constants(self, ranks: list[str]) -> dict[str, t.Any]:
-        return {"launchers.own_process.start__ITSELF": ranks, "sampler__MEMINFO": str(self.memory.path), **QUICK}
+        return {"launchers.launcher__ITSELF": ranks, "sampler__MEMINFO": str(self.memory.path), **QUICK}
 
     def pid(self, name: str, but: int = 0) -> int:
         """Return the process of a rank, another one than an earlier rank's."""

@@ -622,7 +622,7 @@ def test_a_worker_waits_for_the_engine_of_another_container(
     turn = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(turn, fcntl.LOCK_EX)
     with socket.create_server((WORKER, port)):
-        container = worker(port=port, loading__TURN=str(tmp_path))
+        container = worker(port=port, loading__ENGINE_LOCK=str(tmp_path))
         waiting = container.wait_until(lambda state: state.get("reason"))
         assert (waiting["state"], waiting["reason"]) == ("starting", loading.TAKEN)
         fcntl.flock(turn, fcntl.LOCK_UN)

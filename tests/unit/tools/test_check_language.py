@@ -114,3 +114,20 @@ def test_a_docstring_begins_with_a_noun_or_a_verb(
     assert errors(tmp_path, capsys) == [
         "plugins/plugin_utils/one.py: begin the docstring with a noun or a verb: How it is."
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("def one() -> None:\n    {}", True),
+        ("class One:\n    {}", True),
+        ("class One:\n    def __init__(self):\n        {}", True),
+        ("def one() -> int | None:\n    {}", False),
+    ],
+)
+def test_only_what_returns_a_value_says_return(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, wrong: bool
+) -> None:
+    write("tests/one.py", source.format('"""Return it."""\n'))
+    expected = ["tests/one.py: 'Return it.' is the docstring of what returns nothing"]
+    assert errors(tmp_path, capsys) == (expected if wrong else [])

@@ -116,7 +116,7 @@ class Screen:
         fit(terminal())
 
     def release(self) -> None:
-        """Return the display to Ansible and show the collected warnings."""
+        """Give the display back to Ansible and show the collected warnings."""
         self.erase()
         vars(self._display).pop("display", None)
         self.warn()

@@ -22,7 +22,6 @@ class Difference(t.NamedTuple):
     """Something that is not as it has to be."""
 
     what: str
-    values: list[t.Any]
     message: str
     severity: str = "error"
 
@@ -58,17 +57,17 @@ def unreached(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str]) -> 
     """Check that each rank runs on its own Spark, and that each Spark has its own name."""
     names = [rank["host"] for rank in ranks]
     if not ranks:
-        return [Difference("host", names, "no rank has reported its facts")]
+        return [Difference("host", "no rank has reported its facts")]
     sparks = {(rank["host"], rank["addresses"]) for rank in ranks}
     if len(sparks) <= len(workers):
         there = " and ".join(dict.fromkeys(names))
         said = f"{len(ranks)} ranks run on {there}" if len(ranks) > len(sparks) else f"only {there} answered"
         missing = [worker for worker in workers if not any(worker in rank["addresses"].split(",") for rank in ranks)]
         text = f"{said}: {' and '.join(missing)} was not reached; check that it is a worker's address on the fabric"
-        return [Difference("host", names, text)]
+        return [Difference("host", text)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     text = "{} Sparks are called {}; give each a name of its own with 'sudo hostnamectl hostname'"
-    return [Difference("host", names, text.format(names.count(name), name)) for name in twice]
+    return [Difference("host", text.format(names.count(name), name)) for name in twice]
 
 
 def by_value(ranks: t.Sequence[dict[str, t.Any]], values: t.Sequence[object], between: str = " and ") -> str:
@@ -90,7 +89,6 @@ def addresses(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
             text = f"{rank['host']} no longer has its fabric address {' and '.join(rank['gone'])}"
             yield Difference(
                 "addresses",
-                [other["addresses"] for other in ranks],
                 f"{text}; run 'sudo netplan apply' there, or the playbook again, which checks the network",
             )
 
@@ -102,21 +100,20 @@ def environments(ranks: t.Sequence[dict[str, t.Any]], per_spark: t.Collection[st
         lacking = [called(rank) for rank, value in zip(ranks, values) if value is None]
         if len(lacking) == len(ranks):
             text = f"no rank has {name}, without which NCCL uses the first network that it finds"
-            yield Difference(name, values, f"{text}; run the playbook again")
+            yield Difference(name, f"{text}; run the playbook again")
         elif lacking:
             text = f"{' and '.join(lacking)} does not have {name}, which others have"
-            yield Difference(name, values, f"{text}; run the playbook again")
+            yield Difference(name, f"{text}; run the playbook again")
         elif len(set(values)) > 1 and name not in per_spark:
             text = f"{name} is {by_value(ranks, [repr(value) for value in values])}"
-            yield Difference(name, values, f"{text}; it has to be the same on all")
+            yield Difference(name, f"{text}; it has to be the same on all")
 
 
 def affinities(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
-    cores = [rank["cores"] for rank in ranks]
     for rank in ranks:
         if rank["cores"] == 1 and rank["cores_here"] > 1:
             text = f"{called(rank)} is bound to one of {rank['cores_here']} cores, which starves NCCL's threads"
-            yield Difference("cores", cores, f"{text}; remove the variable that binds it")
+            yield Difference("cores", f"{text}; remove the variable that binds it")
 
 
 def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
@@ -131,7 +128,7 @@ def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
                 device = part.partition(":")[0]
                 if not any(device == has or (not exactly and has.startswith(device)) for has in known):
                     text = f"{name} names {device}, which {rank['host']} does not have (it has {', '.join(known)})"
-                    yield Difference(name, [other["environment"].get(name) for other in ranks], text)
+                    yield Difference(name, text)
 
 
 def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
@@ -145,13 +142,11 @@ def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
             why = why or "for this Spark has no RDMA device: 'sudo modprobe mlx5_ib', then run the playbook again"
         if why:
             text = f"{called(rank)} uses TCP instead of RDMA, {why}"
-            yield Difference(TRANSPORT, [other["verbs"] for other in ranks], text, "warning")
+            yield Difference(TRANSPORT, text, "warning")
         elif lacking or (not known and len(rank["rdma_nodes"]) < len(rank["addresses"].split(","))):
             text = f"{called(rank)} cannot use {' and '.join(lacking) or 'all its RDMA devices'}"
             advice = "restart its container with 'docker restart', which gives it the devices that the Spark has now"
-            yield Difference(
-                TRANSPORT, [other["verbs"] for other in ranks], f"{text} (/dev/infiniband has {has}); {advice}"
-            )
+            yield Difference(TRANSPORT, f"{text} (/dev/infiniband has {has}); {advice}")
 
 
 def library_versions(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
@@ -159,9 +154,7 @@ def library_versions(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Differen
         values = [rank["versions"].get(name) for rank in ranks]
         if len(set(values)) > 1:
             text = f"{name} is {by_value(ranks, values)}"
-            yield Difference(
-                name, values, f"{text}: the containers were made from different images; run the playbook again"
-            )
+            yield Difference(name, f"{text}: the containers were made from different images; run the playbook again")
 
 
 def files(ranks: t.Sequence[dict[str, t.Any]], paths: t.Sequence[str]) -> t.Iterator[Difference]:
@@ -172,10 +165,10 @@ def files(ranks: t.Sequence[dict[str, t.Any]], paths: t.Sequence[str]) -> t.Iter
             text = (
                 f"{path} is missing or incomplete on {' and '.join(lacking)}; run the playbook again, which copies it"
             )
-            yield Difference(path, values, text)
+            yield Difference(path, text)
         elif len(set(values)) > 1:
             text = f"{path} differs: {by_value(ranks, values, ', ')}"
-            yield Difference(path, values, f"{text}; run the playbook again")
+            yield Difference(path, f"{text}; run the playbook again")
 
 
 def machines(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
@@ -186,7 +179,7 @@ def machines(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
         same = len(set(values)) == 1 or (what == "memory_gib" and max(values) - min(values) <= 2)
         if not same:
             text = f"{name}: {by_value(ranks, values)}"
-            yield Difference(what, values, f"{text}; the slower one sets the pace", "warning")
+            yield Difference(what, f"{text}; the slower one sets the pace", "warning")
 
 
 def table(ranks: t.Sequence[dict[str, t.Any]]) -> str:

@@ -168,7 +168,7 @@ class Head(Supervisor):
         if self.state.values["state"] == name:
             self.state.note(reason=reason)
         else:
-            self.state.write(name, pid=None, verdict=None, verdict_at=None, reason=reason)
+            self.state.write(name, pid=None, verdict=None, reason=reason)
 
     def missing(self, greeting: bytes) -> dict[str, str]:
         """By a worker's address, why the server cannot start yet; what the head itself lacks, it lacks for all."""

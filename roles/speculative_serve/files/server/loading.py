@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server until it answers: its turn, the memory that its models' files take, and the KV cache that it comes to.
+"""A server until it answers: the engine lock, the memory that its models' files take, and its KV cache.
 
 On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
 """
@@ -30,7 +30,7 @@ STILL_SHARE = 0.01
 STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
 # The volume for downloaded code, which all containers of this name have on a Spark: who has it locked has the engine.
-TURN = Path("/cache/modules")
+ENGINE_LOCK = Path("/cache/modules")
 TAKEN = "another container still runs an engine on this Spark; this one waits until it ends"
 
 
@@ -47,7 +47,7 @@ class EngineLock:
         """Return whether another container has the lock; if not, acquire it. An error counts as free."""
         with contextlib.suppress(OSError):
             if self.file is None:
-                self.file = os.open(TURN, os.O_RDONLY)
+                self.file = os.open(ENGINE_LOCK, os.O_RDONLY)
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -115,7 +115,7 @@ class Stillness:
     """
 
     def __init__(self, patience: float) -> None:
-        """Return the seconds after which a server has stalled; 0 means never."""
+        """Set the seconds after which a server has stalled; 0 means never."""
         self.patience = max(patience, STILL_AT_LEAST_S) if patience > 0 else 0.0
         self.looks = 0
         self.look_at = time.monotonic()

@@ -55,7 +55,7 @@ def known() -> dict[str, tuple[str, str]]:
     return result
 
 
-def is_here(node: str, number: str) -> bool:
+def has_node(node: str, number: str) -> bool:
     """Return whether the container has this node for this device: a NIC that reappeared may have new numbers."""
     try:
         status = (NODES / node).stat()
@@ -71,7 +71,7 @@ def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
     result: dict[str, str | None] = {}
     for device in devices(environment, there):
         node = there.get(device)
-        result[device] = node[0] if node is not None and is_here(*node) else None
+        result[device] = node[0] if node is not None and has_node(*node) else None
     return result
 
 

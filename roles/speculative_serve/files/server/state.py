@@ -35,7 +35,6 @@ class State:
             "restarts": 0,
             "last_exit": None,
             "verdict": None,
-            "verdict_at": None,
             "reason": None,
             "trial": None,
             "loading_s": None,

@@ -55,7 +55,7 @@ HEALTH_EVERY_S = 1.0
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
 SWITCH_GRACE_S = 30
-TURN_EVERY_S = 0.5
+LOCK_EVERY_S = 0.5
 # A lease is renewed all the time: one that would last longer is a mistake, or from before a reboot, and not obeyed.
 LONGEST_LEASE_S = 900
 PROBE_INTERVAL_S = 60.0
@@ -134,7 +134,7 @@ class Supervisor:
         self.loading = Loading(deployment / "options.yml", self.engine)
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
-        self.turn = EngineLock()
+        self.engine_lock = EngineLock()
         # Variables of the server besides the container's.
         self.settings: dict[str, str] = {}
 
@@ -238,14 +238,14 @@ class Supervisor:
             self.idle(0.5)
 
     def acquire_engine_lock(self) -> None:
-        """Wait until no other container has an engine here; then it is this one's turn, until it gives up or ends."""
+        """Wait until no other container has an engine here. The lock is kept until this one gives up or ends."""
         waited = False
-        while self.stop_signal is None and self.turn.is_taken():
+        while self.stop_signal is None and self.engine_lock.is_taken():
             if not waited:
                 waited = True
                 self.log.say(TAKEN)
                 self.state.write("starting", reason=TAKEN)
-            self.idle(TURN_EVERY_S)
+            self.idle(LOCK_EVERY_S)
         if waited:
             self.state.note(reason=None)
 
@@ -271,7 +271,7 @@ class Supervisor:
     def give_up(self) -> None:
         """Stay without a server, so that the reason can be read, and release the engine lock."""
         self.state.write("failed", pid=None)
-        self.turn.give_back()
+        self.engine_lock.give_back()
         self.idle(None)
 
     def refuse(self, reason: str) -> int:
@@ -299,12 +299,12 @@ class Supervisor:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             # A main process that is killed ends before its server does.
-            pass_fds=[] if self.turn.file is None else [self.turn.file],
+            pass_fds=[] if self.engine_lock.file is None else [self.engine_lock.file],
         )
         self.log.tail.clear()
         self.condemned = None
         trial = self.trial and self.trial._asdict()
-        nothing_yet = {"verdict": None, "verdict_at": None, "kv_cache": None}
+        nothing_yet = {"verdict": None, "kv_cache": None}
         self.state.write("loading", pid=self.server.pid, trial=trial, guard=self.guard.summary(), **nothing_yet)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
@@ -396,7 +396,7 @@ class Supervisor:
             verdict = watchdog.verdicts.get()
             if verdict.reason not in (None, self.state.values["reason"]) and verdict.name != "busy":
                 self.log.say(f"watchdog: {verdict.reason}")
-            self.state.note(verdict=verdict.name, verdict_at=verdict.at, reason=verdict.reason)
+            self.state.note(verdict=verdict.name, reason=verdict.reason)
             if verdict.fatal:
                 self.condemned = f"{verdict.name}: {verdict.reason}"
                 self.log.say(f"the watchdog ends the server, which is {verdict.name}")

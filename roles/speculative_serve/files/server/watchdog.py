@@ -59,7 +59,6 @@ class Verdict(t.NamedTuple):
 
     name: str | None
     reason: str | None
-    at: float | None
 
     @property
     def fatal(self) -> bool:
@@ -171,12 +170,12 @@ class Watchdog(threading.Thread):
     def __init__(self, url: str, engine: Engine, interval: float, stall: float) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.http = Http(url)
-        self.visitors = ClientConnections(self.http.port, self.http.own)
+        self.clients = ClientConnections(self.http.port, self.http.own)
         self.meter = ProgressMeter(self.http, engine)
         self.interval = interval
         self.stall = stall
         self.verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
-        self.last = Verdict(None, None, None)
+        self.last = Verdict(None, None)
         self.model: str | None = None
         self.proven = False
         self.failures = 0
@@ -218,7 +217,7 @@ class Watchdog(threading.Thread):
                 )
 
     def publish(self, name: str | None, reason: str | None) -> None:
-        self.last = Verdict(name, reason, round(time.time(), 3))
+        self.last = Verdict(name, reason)
         self.verdicts.put(self.last)
 
     def check_health(self) -> None:
@@ -261,7 +260,7 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if why := self.visitors.older_client(asked_at + TOGETHER_S):
+                if why := self.clients.older_client(asked_at + TOGETHER_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", why)

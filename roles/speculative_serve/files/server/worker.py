@@ -47,7 +47,7 @@ class BaseWorker:
         self.ready = False
         # A new rank replaces it; the Spark may never have been seen without one.
         self.replaced = False
-        self.turn = EngineLock()
+        self.engine_lock = EngineLock()
 
     def prepare(self) -> None:
         """Prepare for ranks, before anything is opened."""
@@ -86,7 +86,7 @@ class BaseWorker:
             if problem is not None:
                 self.enter(*problem)
                 if not self.ranks():
-                    self.turn.give_back()
+                    self.engine_lock.give_back()
                 # Pause before a port that keeps closing is opened again.
                 self.idle(min(RETRY_S * 2**self.failures, 30))
         self.end()
@@ -117,7 +117,7 @@ class BaseWorker:
         if lacking is not None:
             return "waiting for the fabric", lacking
         # Before that there is no rank, and the head waits. The other container may still have the port.
-        if self.turn.is_taken():
+        if self.engine_lock.is_taken():
             return "starting", TAKEN
         if not is_free(own, port):
             return "failed", (

@@ -29,11 +29,11 @@ def test_a_log_is_told_below_where_it_is(log: dict[str, t.Any], expected: list[s
 
 def look(*, listens: bool) -> t.Any:
     """The action on a host where somebody listens, or nobody."""
-    lets_in = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
+    awaited = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
     looked = {"reason": "It has ended.", "disk": {}}
     return actions.made(
         deployment_info,
-        {"probe": False, "wait_for_ssh": lets_in},
+        {"probe": False, "wait_for_port": awaited},
         lambda name, _arguments: {"failed": not listens} if name else looked,
     )
 

@@ -30,7 +30,6 @@ PORT = {
     "addresses": [],
     "netplan_files": [],
     "rdma_state": "ACTIVE",
-    "rdma_physical": "LinkUp",
     "gids": [],
     "manager": "NetworkManager",
     "profile": None,

@@ -43,7 +43,7 @@ def test_keys_are_made_once_and_only_their_owner_may_read_them(run: Run, tmp_pat
     result = run(names=["default", "laptop"])
     assert result["changed"] is True
     assert result["created"] == ["default", "laptop"]
-    assert result["paths"] == {"default": str(keys / "default"), "laptop": str(keys / "laptop")}
+    assert result["created_paths"] == {"default": str(keys / "default"), "laptop": str(keys / "laptop")}
     assert keys.stat().st_mode & 0o777 == 0o700
     assert {one.stat().st_mode & 0o777 for one in keys.iterdir()} == {0o600}
     before = content(keys)
@@ -74,7 +74,7 @@ def test_check_mode_tells_and_leaves_everything(run: Run, tmp_path: Path) -> Non
     run(names=["default"])
     before = content(keys)
     result = run(check=True, names=["other"])
-    assert (result["created"], result["revoked"]) == (["other"], ["default"])
+    assert result["created"] == ["other"]
     assert result["owners"] == {"other": "api_proxy"}
     assert content(keys) == before
 
@@ -88,12 +88,11 @@ def test_a_name_left_out_is_revoked_and_another_owners_key_stays(run: Run, tmp_p
         assert (keys / name).read_text().strip() in accepted
     gone = (keys / "laptop").read_text().strip()
     result = run(names=["default"])
-    assert result["revoked"] == ["laptop"]
     assert result["owners"] == {"default": "api_proxy", "open-webui": "open_webui"}
     assert not (keys / "laptop").exists()
     assert gone not in (keys / ".accepted.caddy").read_text()
-    assert run(names=[], owner="open_webui")["revoked"] == ["open-webui"]
-    assert run(names=["default"])["owners"] == {"default": "api_proxy"}
+    assert run(names=[], owner="open_webui")["owners"] == {"default": "api_proxy"}
+    assert not (keys / "open-webui").exists()
 
 
 def test_without_a_key_nothing_is_accepted(run: Run, tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_a_key_put_there_by_hand_is_taken_over_by_who_names_it(run: Run, tmp_pat
     assert content(keys) == before
     assert run(names=["default", "mine"])["changed"] is True
     assert run(names=["default", "mine"])["changed"] is False
-    assert run(names=["default"])["revoked"] == ["mine"]
+    assert run(names=["default"])["owners"] == {"default": "api_proxy"}
 
 
 def test_a_directory_that_others_may_enter_is_closed(run: Run, tmp_path: Path) -> None:

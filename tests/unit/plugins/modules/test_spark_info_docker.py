@@ -103,8 +103,8 @@ def fixture_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Cal
 @pytest.mark.usefixtures("engine")
 def test_usable(look: Look) -> None:
     result = look(container="slot", image="r/x:1", port=8080)
-    assert (result["state"], result["detail"], result["engine"]) == ("usable", "", "docker")
-    assert (result["server_version"], result["gpu"], result["gpu_by"]) == ("28.3.3", True, "runtime")
+    assert (result["state"], result["detail"]) == ("usable", "")
+    assert (result["server_version"], result["gpu"]) == ("28.3.3", True)
     assert result["containers"] == [
         {
             "name": "other",
@@ -137,6 +137,7 @@ def test_usable(look: Look) -> None:
         "restart_policy": "unless-stopped",
         "network_mode": "bridge",
         "published_ports": ["127.0.0.1:8001:8000/tcp"],
+        "rdma_filter": "",
     }
     assert result["image"] == {
         "id": "sha256:1",
@@ -151,7 +152,7 @@ def test_usable(look: Look) -> None:
     assert result["port"]["description"] == (
         "other (nginx, up 2 hours, not this collection's) holds port 8080; stop it with: docker stop other"
     )
-    assert (result["memory"], result["gpu_processes"], result["same_filesystem"]) == (None, None, None)
+    assert (result["memory"], result["same_filesystem"]) == (None, None)
     assert result["user"] == ME
     assert result["architecture"] == {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
@@ -163,49 +164,41 @@ def test_what_is_not_there_is_null(look: Look) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pages", "engine_kind", "detail"),
+    ("pages", "detail"),
     [
         (
             {"/version": {"Components": [{"Name": "Podman Engine"}]}},
-            "podman",
             "Podman answers in Docker's place; this needs Docker Engine itself. Remove the shim with "
             "'sudo apt-get remove podman-docker' and install Docker Engine.",
         ),
         (
             {"/info": {**INFO, "SecurityOptions": ["name=rootless"]}},
-            "rootless",
             "Docker runs rootless for this user; this needs the Docker Engine that root runs. Go back to it with "
             "'dockerd-rootless-setuptool.sh uninstall', 'docker context use default' and "
             "'sudo systemctl enable --now docker'.",
         ),
         (
             {"/info": {**INFO, "DockerRootDir": "/var/snap/docker/common/var-lib-docker"}},
-            "snap",
             "Docker comes from a snap, which cannot hand out the GPU. Remove it with 'sudo snap remove docker' and "
             "install Docker Engine from the distribution or from Docker.",
         ),
     ],
 )
-def test_unsupported(engine: DockerServer, look: Look, pages: dict[str, t.Any], engine_kind: str, detail: str) -> None:
+def test_unsupported(engine: DockerServer, look: Look, pages: dict[str, t.Any], detail: str) -> None:
     engine.pages.update(pages)
     result = look()
-    assert (result["state"], result["engine"], result["detail"]) == ("unsupported", engine_kind, detail)
+    assert (result["state"], result["detail"]) == ("unsupported", detail)
 
 
 def test_not_installed_and_not_running(look: Look, tmp_path: Path) -> None:
     result = look()
-    assert (result["state"], result["engine"], result["detail"]) == (
-        "not_installed",
-        "unknown",
-        "Docker is not installed.",
-    )
+    assert (result["state"], result["detail"]) == ("not_installed", "Docker is not installed.")
     assert (result["containers"], result["image_store"], result["gpu"]) == ([], None, False)
     (tmp_path / "root/usr/bin").mkdir(parents=True)
     (tmp_path / "root/usr/bin/dockerd").touch(0o755)
     result = look()
-    assert (result["state"], result["engine"], result["detail"]) == (
+    assert (result["state"], result["detail"]) == (
         "not_running",
-        "docker",
         f"Docker is installed and does not answer on {tmp_path}/docker.sock (No such file or directory).",
     )
 
@@ -369,8 +362,6 @@ def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str
         64000 * gib + 1_000_000_000,
         65804 * gib + 2_000_000_000,
     ]
-    assert [one["container"] for one in result["gpu_processes"]] == ["slot", "vllm", None]
-    assert result["gpu_processes"][1]["name"] == "python3"
     assert result["memory"] == {
         "total": 100 * 1024,
         "available": 40 * 1024,
@@ -393,18 +384,13 @@ def test_what_the_slot_holds_can_be_unknown(look: Look, nvidia_smi: t.Callable[[
 @pytest.mark.usefixtures("running")
 def test_without_a_driver_the_control_groups_still_tell(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    result = look(usage=True)
-    assert result["gpu_processes"] is None
-    assert [one["memory_bytes"] for one in result["containers"]] == [1_000_000_000, 2_000_000_000]
+    assert [one["memory_bytes"] for one in look(usage=True)["containers"]] == [1_000_000_000, 2_000_000_000]
 
 
 def test_the_file_system_of_images(engine: DockerServer, look: Look, tmp_path: Path) -> None:
     engine.pages["/info"] = {**INFO, "DockerRootDir": str(tmp_path)}
     result = look(compare_path=str(tmp_path / "not/yet/there"))
     assert result["same_filesystem"] is True
-    assert tmp_path.is_relative_to(result["data_root_filesystem"])
-    number = tmp_path.stat().st_dev
-    assert result["data_root_device"] == f"{os.major(number)}:{os.minor(number)}"
     assert look(compare_path="/proc")["same_filesystem"] is False
     assert result["image_store"]["path"] == str(tmp_path)
     assert result["image_store"]["free_bytes"] > 0

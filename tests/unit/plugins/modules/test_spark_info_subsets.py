@@ -136,6 +136,22 @@ def test_what_is_in_the_slot_and_what_is_recorded_of_it(docker: DockerServer, tm
     assert (found["docker"]["slot"], found["records"]["slot_directory"]) == (None, None)
 
 
+def test_nvidias_plug_in_does_not_log_which_devices_it_should_use(docker: DockerServer, tmp_path: Path) -> None:
+    docker.pages["/containers/slot/json"] = {
+        **{"Id": "1", "Name": "/slot", "Image": "sha256:1", "State": {"Status": "running"}, "HostConfig": {}},
+        "Config": {"Env": ["NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1"]},
+    }
+    state = tmp_path / "mine/state"
+    state.mkdir(parents=True)
+    (state / "state.json").write_text('{"state": "running"}', encoding="utf-8")
+    lines = ("NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a:1<0>", "Using network IBext_v10")
+    (state / "nccl.a.7").write_text("".join(f"a:7:9 [0] NCCL INFO {line}\n" for line in lines), encoding="utf-8")
+    found = gather(
+        *("docker", "records"), docker={"container": "slot"}, state_directory=str(tmp_path), deployment="mine"
+    )
+    assert found["records"]["network"]["missing"] == ["roceP2p1s0f1"]
+
+
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_slot_that_docker_does_not_show_is_not_empty(monkeypatch: pytest.MonkeyPatch, dry: bool) -> None:
     def refuse(_self: t.Any, _path: str) -> None:

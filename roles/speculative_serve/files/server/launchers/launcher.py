@@ -7,10 +7,20 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import typing as t
 from pathlib import Path
 
 from server.cluster import Cluster
+
+# The command that runs server/ranks.py.
+ITSELF = (sys.executable, str(Path(__file__).resolve().parents[2] / "entrypoint.py"), "ranks")
+
+
+def show_command(paths: t.Iterable[str], variables: t.Iterable[str] = ()) -> list[str]:
+    """Return the command that prints the facts of a rank, as in rank.py."""
+    options = [("--path", path) for path in paths] + [("--variable", name) for name in variables]
+    return [*ITSELF, "show", *(word for option in options for word in option)]
 
 
 class Problem(Exception):

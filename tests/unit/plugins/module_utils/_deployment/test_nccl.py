@@ -162,23 +162,23 @@ def test_another_plug_in_is_no_proof_of_rdma() -> None:
 
 
 def test_the_files_of_a_rank(tmp_path: Path) -> None:
-    assert nccl.rank_network(tmp_path) is None
+    assert nccl.rank_network(tmp_path, "") is None
     # A process that has only loaded the library, and the engine's.
     (tmp_path / "nccl.spark-1.70").write_text("NCCL version 2.28.9+cuda13.0\n", encoding="utf-8")
-    assert nccl.rank_network(tmp_path) is None
+    assert nccl.rank_network(tmp_path, "") is None
     (tmp_path / "nccl.spark-1.71").write_text(log(FILTER, BOTH, "Using network IB"), encoding="utf-8")
-    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path, "") == nccl.Network("IB", True, DEVICES, [])
     # What is no text, and what is no file.
     (tmp_path / "nccl.spark-1.72").write_bytes(b"\xff\xfe\0")
     (tmp_path / "nccl.spark-1.73").mkdir()
-    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path, "") == nccl.Network("IB", True, DEVICES, [])
 
 
 def test_a_log_that_goes_on_for_weeks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nccl, "MOST_BYTES", 2000)
     text = log(FILTER, BOTH, "Using network IB") + log("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0") * 1000
     (tmp_path / "nccl.spark-1.71").write_text(text, encoding="utf-8")
-    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path, "") == nccl.Network("IB", True, DEVICES, [])
 
 
 def test_it_is_told_in_a_line_and_as_a_finding() -> None:

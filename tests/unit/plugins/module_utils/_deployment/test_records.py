@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import load_records as read
 
 from tests.unit.entrypoint_container import lease_until
 
@@ -36,6 +35,10 @@ RECORD: dict[str, t.Any] = {
     },
     "files": {"options.yml": "", "serve.sh": "", "entrypoint.py": ""},
 }
+
+
+def read(state: Path, deployment: str | None, labels: t.Mapping[str, str], rdma_filter: str = "") -> t.Any:
+    return records.load_records(state, deployment, labels, rdma_filter)
 
 
 def store(directory: Path, text: str, name: str = "mine") -> None:

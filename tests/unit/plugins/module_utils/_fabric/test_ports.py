@@ -34,7 +34,6 @@ def card(root: Path, pci: str, name: str, rdma: str | None, vendor: str = "0x15b
     if rdma:
         write(port / "rate", "200 Gb/sec (4X HDR)")
         write(port / "state", "4: ACTIVE")
-        write(port / "phys_state", "5: LinkUp")
         (port.parents[1] / "device").symlink_to(device)
     return port
 
@@ -134,7 +133,6 @@ def test_an_interface_as_the_kernel_shows_it(tmp_path: Path, programs: Programs)
         "netplan_files": [],
         "own": False,
         "rdma_state": "ACTIVE",
-        "rdma_physical": "LinkUp",
         "gids": [{"index": 2, "address": "192.168.100.10"}],
         "manager": "none",
         "profile": None,

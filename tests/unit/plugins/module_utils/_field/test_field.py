@@ -20,6 +20,7 @@ import pytest
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
@@ -290,6 +291,11 @@ def test_the_network_between_the_ranks_is_told_by_nccl(world: World, deployed: t
     text = "a:7:9 [0] NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a\na:7:9 [0] NCCL INFO Using network IB\n"
     (world.directory() / "state/nccl.a.7").write_text(text, encoding="utf-8")
     assert serving.network(world) == "NCCL uses RDMA (IB) over rocep1s0f1"
+
+
+def test_health_is_asked_of_the_head(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "labels", lambda: {RANK_LABEL: "2"})
+    assert reason(serving.health, world) == "a worker has no API; the head is asked"
 
 
 def test_one_spark_has_no_network_between_ranks(world: World, deployed: t.Callable[..., None]) -> None:

@@ -52,7 +52,7 @@ class Cache:
         return path
 
     def models(self, in_use: tuple[str, ...] = (), wanted: tuple[ModelSpec, ...] = ()) -> list[CachedModel]:
-        return cached_models(self.hub, self.receipts, {name: {COMMIT} for name in in_use}, wanted)
+        return cached_models(self.hub, self.receipts, in_use, wanted)
 
     def prune(self, in_use: tuple[str, ...] = ()) -> list[Removal]:
         prune = Prune(self.hub, self.receipts)
@@ -98,7 +98,7 @@ def test_amount(size: int, expected: str) -> None:
 
 
 def test_a_cache_that_is_not_there(tmp_path: Path) -> None:
-    assert cached_models(tmp_path / "none", tmp_path, {}) == []
+    assert cached_models(tmp_path / "none", tmp_path, ()) == []
 
 
 def test_patterns_are_the_receipts_else_those_that_are_given(pasted: Cache) -> None:

@@ -185,8 +185,8 @@ DIFFERENT: dict[str, t.Any] = {
     "at": NOW,
     "ranks": [],
     "differences": [
-        {"what": "gpu", "values": ["x", "y"], "message": "they differ", "severity": "warning"},
-        {"what": "NCCL_IB_HCA", "values": ["x", None], "message": "rank 1 does not have it", "severity": "error"},
+        {"what": "gpu", "message": "they differ", "severity": "warning"},
+        {"what": "NCCL_IB_HCA", "message": "rank 1 does not have it", "severity": "error"},
     ],
 }
 BY_TCP: dict[str, t.Any] = {
@@ -195,7 +195,6 @@ BY_TCP: dict[str, t.Any] = {
     "differences": [
         {
             "what": "transport",
-            "values": [{}, {}],
             "message": "rank 0 on spark-1 uses TCP instead of RDMA, as NCCL_IB_DISABLE=1 says",
             "severity": "warning",
         }

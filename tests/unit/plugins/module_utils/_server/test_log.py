@@ -111,11 +111,11 @@ def test_each_part_of_a_line_is_known_by_its_own_row() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("loading", server_log.Progress(60.0, "loading weights 3 of 5", "weights")),
-        ("ready", server_log.Progress(None, "listening", "listening")),
-        ("vllm_ready", server_log.Progress(None, "engine up, starting HTTP", "http")),
-        ("vllm_memory", server_log.Progress(None, "allocating the KV cache", "cache")),
-        ("two_runs", server_log.Progress(None, "waiting: Compute capability: (12, 1)", None)),
+        ("loading", server_log.Progress(60.0, "loading weights 3 of 5")),
+        ("ready", server_log.Progress(None, "listening")),
+        ("vllm_ready", server_log.Progress(None, "engine up, starting HTTP")),
+        ("vllm_memory", server_log.Progress(None, "allocating the KV cache")),
+        ("two_runs", server_log.Progress(None, "waiting: Compute capability: (12, 1)")),
     ],
 )
 def test_loading_progress(name: str, expected: server_log.Progress) -> None:

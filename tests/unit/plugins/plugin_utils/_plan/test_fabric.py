@@ -44,7 +44,6 @@ def interface(name: str, pci: str, rdma: str, carrier: bool) -> Info:
         "netplan_files": [],
         "own": False,
         "rdma_state": "ACTIVE" if carrier else "DOWN",
-        "rdma_physical": "LinkUp",
         "gids": [],
         "manager": "NetworkManager",
         "profile": f"Wired connection {pci[-1]}",

@@ -12,16 +12,14 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 from server.cluster import KEYS, RUN, is_here, write_private
-from server.launchers.launcher import Facts, Plan, Problem
+from server.launchers.launcher import ITSELF, Facts, Plan, Problem, show_command
 from server.processes import descendants
 from server.rank import MARK, from_output
 
-ITSELF = (sys.executable, str(Path(__file__).resolve().parents[3] / "entrypoint.py"), "ranks")
 MPIRUN_TIMEOUT_S = 60.0
 
 
@@ -182,10 +180,8 @@ def main_line(output: str) -> str:
 
 def ask_ranks(plan: Plan, command: t.Sequence[str]) -> Facts:
     """Return the facts of all ranks. Other output of mpirun goes to the log."""
-    paths = [word for path in plan.paths for word in ("--path", path)]
-    variables = [word for name in plan.passed for word in ("--variable", name)]
     process = subprocess.Popen(
-        [*command, *ITSELF, "show", *paths, *variables],
+        [*command, *show_command(plan.paths, plan.passed)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -6,7 +6,7 @@
 
 A worker greets with a line. The head then sends one request, a line of JSON with the key `ask`:
 
-facts  the worker sends the facts of its rank, a line, and closes the connection; `paths` and `variables` as in rank.py
+facts  the worker sends the facts of its rank, a line, and closes the connection; `paths` as in rank.py
 ready  the worker notes that the server is ready, confirms that and closes the connection
 start  the worker runs a rank with the engine options `options`, for as long as the connection is open. It sends the
        rank's output, a line each behind OUTPUT, and the reason of its end behind END.
@@ -36,7 +36,6 @@ class Request(t.TypedDict, total=False):
     # One of those above.
     ask: str
     paths: list[str]
-    variables: list[str]
     options: str
 
 
@@ -59,7 +58,7 @@ def read_request(line: bytes) -> Request | None:
         request = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    kinds = {"ask": str, "options": str, "paths": list, "variables": list}
+    kinds = {"ask": str, "options": str, "paths": list}
     if not isinstance(request, dict) or any(
         not isinstance(request.get(key, kind()), kind) for key, kind in kinds.items()
     ):

@@ -20,14 +20,13 @@ import time
 import typing as t
 from pathlib import Path
 
-from server.launchers.launcher import Facts, Plan, Problem
+from server.launchers.launcher import Facts, Plan, Problem, show_command
 from server.launchers.own_process.messages import END, FACTS, OUTPUT, START, Request, connect
 from server.launchers.own_process.store import READY
 from server.processes import describe_exit
 from server.rank import MARK, from_output
 
 STORE = (sys.executable, str(Path(__file__).with_name("store.py")))
-ITSELF = (sys.executable, str(Path(__file__).resolve().parents[3] / "entrypoint.py"), "ranks")
 # Checksums of models take their time.
 ASKED_WITHIN_S = 60.0
 # A rank that has lost another one may end seconds before that one's main process does.
@@ -83,7 +82,7 @@ class OwnStart:
     def ask(self) -> Facts:
         asked: Request = {"ask": FACTS, "paths": list(self.plan.paths)}
         connections = [(address, self.request(address, asked)) for address in self.plan.workers]
-        own = subprocess.run(show_command(asked), stdout=subprocess.PIPE, text=True, check=False).stdout
+        own = subprocess.run(show_command(self.plan.paths), stdout=subprocess.PIPE, text=True, check=False).stdout
         return from_output(own + "".join(self.answer(*one) for one in connections))
 
     def answer(self, address: str, connection: socket.socket) -> str:
@@ -162,13 +161,6 @@ def open_store(plan: Plan) -> subprocess.Popen[str]:
             return store
         said = line.strip() or said
     raise Problem(f"the store where the ranks meet cannot be opened on {plan.head} port {plan.port} ({said})")
-
-
-def show_command(request: Request) -> list[str]:
-    """Return the command that prints the facts of a rank, as a request asks for them."""
-    options = [("--path", path) for path in request.get("paths", ())]
-    options += [("--variable", name) for name in request.get("variables", ())]
-    return [*ITSELF, "show", *(word for option in options for word in option)]
 
 
 def end(rank: subprocess.Popen[bytes]) -> None:

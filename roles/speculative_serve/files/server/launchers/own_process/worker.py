@@ -17,6 +17,7 @@ from pathlib import Path
 
 from server import nccl
 from server.cluster import HEARD, RUN, Cluster, write_private
+from server.launchers.launcher import show_command
 from server.launchers.own_process.messages import (
     END,
     FACTS,
@@ -28,7 +29,6 @@ from server.launchers.own_process.messages import (
     close_when_lost,
     read_request,
 )
-from server.launchers.own_process.start import show_command
 from server.processes import Process, collect_dead, descendants, describe_exit, end_descendants
 from server.worker import BaseWorker, StateAndReason
 
@@ -38,14 +38,14 @@ REQUEST_BYTES = 1_000_000
 UNSENT_BYTES = 1_000_000
 # Seconds until a connection must have sent its request.
 REQUEST_WITHIN_S = 10.0
-VISITORS = 16
+MOST_CONNECTIONS = 16
 
 
-class Visitor:
+class Connection:
     """A connection of the head, or of this Spark's health check."""
 
     def __init__(self, connection: socket.socket, may_ask: bool) -> None:
-        self.connection = connection
+        self.socket = connection
         self.may_ask = may_ask
         connection.setblocking(False)
         self.since = time.monotonic()
@@ -54,7 +54,7 @@ class Visitor:
         self.unsent = bytearray()
 
     def fileno(self) -> int:
-        return self.connection.fileno()
+        return self.socket.fileno()
 
     def send(self, data: bytes) -> None:
         """Send soon. Drop what a head that stands still does not take."""
@@ -66,12 +66,12 @@ class Visitor:
         # The end of the connection is seen when it is read.
         with contextlib.suppress(OSError):
             while self.unsent:
-                del self.unsent[: self.connection.send(self.unsent)]
+                del self.unsent[: self.socket.send(self.unsent)]
 
     def read(self) -> bytes | None:
         """Return what the head sends; None at the end of the connection."""
         try:
-            return self.connection.recv(65536) or None
+            return self.socket.recv(65536) or None
         except BlockingIOError:
             return b""
         except OSError:
@@ -84,16 +84,16 @@ class ProcessWorker(BaseWorker):
     def __init__(self, deployment: Path, cluster: Cluster) -> None:
         super().__init__(deployment, cluster)
         self.listener: socket.socket | None = None
-        self.visitors: list[Visitor] = []
+        self.connections: list[Connection] = []
         # Programs that send facts, and the rank with the connection on which its life depends.
         self.answering: list[subprocess.Popen[bytes]] = []
         self.rank: subprocess.Popen[bytes] | None = None
-        self.owner: Visitor | None = None
+        self.owner: Connection | None = None
         self.rest = b""
 
     def open(self) -> StateAndReason | None:
         try:
-            self.listener = socket.create_server((self.cluster.own, self.cluster.port), backlog=VISITORS)
+            self.listener = socket.create_server((self.cluster.own, self.cluster.port), backlog=MOST_CONNECTIONS)
         except OSError as error:
             return "failed", f"{self.cluster.own} port {self.cluster.port} cannot be used ({error.strerror})"
         self.listener.setblocking(False)
@@ -122,11 +122,11 @@ class ProcessWorker(BaseWorker):
         # Before its output is read: the last of it is in the pipe then.
         ended = self.rank is not None and self.rank.poll() is not None
         output = self.rank.stdout if self.rank else None
-        waited: list[t.Any] = [self.listener, *self.visitors, *([output] if output else [])]
-        late = [visitor for visitor in self.visitors if visitor.unsent]
+        waited: list[t.Any] = [self.listener, *self.connections, *([output] if output else [])]
+        late = [connection for connection in self.connections if connection.unsent]
         readable, writable, _exceptional = select.select(waited, late, [], 0 if ended else seconds)
-        for visitor in writable:
-            visitor.flush()
+        for connection in writable:
+            connection.flush()
         if output and output in readable and not self.pass_on(output) and not ended:
             # It has closed its output and still runs.
             time.sleep(seconds)
@@ -138,11 +138,11 @@ class ProcessWorker(BaseWorker):
         if self.rank is not None or self.may_start():
             self.greet()
         now = time.monotonic()
-        for visitor in list(self.visitors):
-            if visitor in readable:
-                self.receive(visitor)
-            elif visitor is not self.owner and now - visitor.since > REQUEST_WITHIN_S:
-                self.dismiss(visitor)
+        for connection in list(self.connections):
+            if connection in readable:
+                self.receive(connection)
+            elif connection is not self.owner and now - connection.since > REQUEST_WITHIN_S:
+                self.dismiss(connection)
 
     def accept(self) -> None:
         """Accept the head and the health check; close the connection of any other."""
@@ -150,53 +150,56 @@ class ProcessWorker(BaseWorker):
         with contextlib.suppress(OSError):
             connection, (address, _port) = self.listener.accept()
             head = self.cluster.peers[0]
-            if address not in (head, self.cluster.own) or len(self.visitors) >= VISITORS:
+            if address not in (head, self.cluster.own) or len(self.connections) >= MOST_CONNECTIONS:
                 connection.close()
                 return
             close_when_lost(connection, self.cluster.lost_s)
-            self.visitors.append(Visitor(connection, may_ask=address == head))
+            self.connections.append(Connection(connection, may_ask=address == head))
 
     def greet(self) -> None:
-        """Greet each visitor once."""
-        for visitor in self.visitors:
-            if not visitor.is_greeted:
-                visitor.is_greeted = True
-                visitor.send(GREETING)
+        """Greet each connection once."""
+        for connection in self.connections:
+            if not connection.is_greeted:
+                connection.is_greeted = True
+                connection.send(GREETING)
 
-    def receive(self, visitor: Visitor) -> None:
+    def receive(self, connection: Connection) -> None:
         """Take in a part of a request, or the end of a connection."""
-        data = visitor.read()
+        data = connection.read()
         if data is None:
-            self.dismiss(visitor)
+            self.dismiss(connection)
             return
-        visitor.received += data
-        line, newline, _rest = visitor.received.partition(b"\n")
-        if visitor is self.owner or (not newline and len(line) <= REQUEST_BYTES):
+        connection.received += data
+        line, newline, _rest = connection.received.partition(b"\n")
+        if connection is self.owner or (not newline and len(line) <= REQUEST_BYTES):
             return
-        self.obey(visitor, (read_request(line) if visitor.may_ask else None) or {})
+        self.obey(connection, (read_request(line) if connection.may_ask else None) or {})
 
-    def obey(self, visitor: Visitor, request: Request) -> None:
+    def obey(self, connection: Connection, request: Request) -> None:
         asked = request.get("ask")
         if asked == START:
-            self.start_rank(visitor, request)
+            self.start_rank(connection, request)
             return
         if asked == FACTS:
             self.answering.append(
                 subprocess.Popen(
-                    show_command(request), stdin=subprocess.DEVNULL, stdout=visitor.fileno(), env=self.environment()
+                    show_command(request.get("paths", ())),
+                    stdin=subprocess.DEVNULL,
+                    stdout=connection.fileno(),
+                    env=self.environment(),
                 )
             )
         elif asked == READY:
             self.ready = True
-            visitor.send(HEARD.encode() + b"\n")
-        self.dismiss(visitor)
+            connection.send(HEARD.encode() + b"\n")
+        self.dismiss(connection)
 
-    def dismiss(self, visitor: Visitor) -> None:
+    def dismiss(self, connection: Connection) -> None:
         """Close a connection, and end the rank that depends on it."""
-        if visitor in self.visitors:
-            self.visitors.remove(visitor)
-        visitor.connection.close()
-        if visitor is self.owner:
+        if connection in self.connections:
+            self.connections.remove(connection)
+        connection.socket.close()
+        if connection is self.owner:
             self.owner = None
             self.log.say("the head has ended its server, and so this rank is ended")
             self.end_rank()
@@ -204,7 +207,7 @@ class ProcessWorker(BaseWorker):
     def environment(self) -> dict[str, str]:
         return {**os.environ, **nccl.settings(self.deployment / "state", os.environ)}
 
-    def start_rank(self, owner: Visitor, request: Request) -> None:
+    def start_rank(self, owner: Connection, request: Request) -> None:
         """Start a rank in place of an earlier one."""
         if self.rank is not None:
             self.log.say("ending the rank of an earlier start")
@@ -280,8 +283,8 @@ class ProcessWorker(BaseWorker):
             self.listener.close()
             self.listener = None
         self.owner = None
-        for visitor in list(self.visitors):
-            self.dismiss(visitor)
+        for connection in list(self.connections):
+            self.dismiss(connection)
         self.end_rank()
 
     def end(self) -> None:
