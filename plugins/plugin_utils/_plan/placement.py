@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import types
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.cuda import cuda_of, too_new
@@ -19,14 +18,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 Row = t.Mapping[str, t.Any]
 
 # The inputs that set the server's container, for messages.
-SERVER_INPUTS: Row = types.MappingProxyType(
-    {
-        "name": "engine_container_name",
-        "image": "engine_container_image, or the recipe's image",
-        "port": "speculative_serve_port",
-        "address": "speculative_serve_host",
-    }
-)
+SERVER_INPUTS = {
+    "name": "engine_container_name",
+    "image": "engine_container_image, or the recipe's image",
+    "port": "speculative_serve_port",
+    "address": "speculative_serve_host",
+}
 
 
 class Publish(t.TypedDict):

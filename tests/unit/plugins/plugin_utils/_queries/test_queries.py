@@ -203,6 +203,14 @@ def test_a_query_has_forms_and_none_is_asked_twice() -> None:
     assert len(set(answers)) == len(answers)
 
 
+def test_a_default_is_data_that_ansible_can_check() -> None:
+    """A mapping that nothing can change, for instance, fails in a run only."""
+    for forms in QUERIES.values():
+        for form in forms.values():
+            for argument in form_spec(form.answer)["options"].values():
+                assert type(argument.get("default")) in (type(None), bool, int, float, str, list, dict), argument
+
+
 @pytest.mark.parametrize(("same", "needed"), [(True, 30_000_000_000), (None, 30_000_000_000), (False, 0)])
 def test_a_pull_takes_room_from_models_on_the_same_file_system(same: bool | None, needed: int) -> None:
     store = {"path": "/var/lib/docker", "free_bytes": 1, "unpack_factor": 3.0, "way_out": "Docker's data-root"}
