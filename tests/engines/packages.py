@@ -9,6 +9,7 @@ import hashlib
 import subprocess
 import sys
 import tarfile
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def source(package: str) -> Path:
     if not directory.is_dir():
         pip = [str(environment() / "python"), "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         run([*pip, "--no-deps", "--no-binary", package, "--dest", str(place), requirement])
-        with tarfile.open(place / f"{directory.name}.tar.gz") as archive:
-            archive.extractall(place, filter="data")
+        # What is cut off while it unpacks is not taken for the whole.
+        with tarfile.open(place / f"{directory.name}.tar.gz") as archive, tempfile.TemporaryDirectory(dir=place) as new:
+            archive.extractall(new, filter="data")
+            Path(new, directory.name).rename(directory)
     return directory
 
 
