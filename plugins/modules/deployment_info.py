@@ -205,7 +205,7 @@ source:
     - Source of its recipe, such as the URL of the page that it follows.
   returned: with V(status) in O(gather)
   type: str
-  sample: https://build.nvidia.com/spark/speculative-decoding
+  sample: https://github.com/NVIDIA/dgx-spark-playbooks/blob/main/nvidia/playbook-speculative-decoding/README.md
 deployed_at:
   description:
     - Time of the deployment, in UTC.

@@ -104,8 +104,8 @@ EXAMPLES = r"""
 
 - name: Read a variant of a shipped recipe
   dgx_spark.speculative.recipe_info:
-    recipe: single_qwen3_8_27b_mtp
-    variant: dflash2
+    recipe: single_qwen3_8_27b_dflash2
+    variant: mtp
   register: result
 
 - name: Read all shipped recipes

@@ -31,6 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     fitting_tokens,
     follows_checkpoint,
     sizes,
+    spare_tokens,
     weights,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import FRACTION
@@ -237,7 +238,7 @@ def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
     """Return the setting for the largest concurrency that fits with this context; empty if none does."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
-    many = (tokens - block_tokens(request)) // conversation(request, size.context)
+    many = (tokens - spare_tokens(request)) // conversation(request, size.context)
     if not 0 < many < size.concurrency:
         return ""
     option = request.engine.names.concurrency

@@ -361,14 +361,19 @@ class Sizes:
     explicit_tokens: bool
 
 
-def block_tokens(request: MemoryRequest) -> int:
-    """Return the tokens of a block of the KV cache. One that also holds states is as large as that of a layer."""
+def state_block(request: MemoryRequest) -> int | None:
+    """Return the tokens of a block of the KV cache that also holds the state of a layer; None if none does."""
     limits, target = request.limits, request.target
     if not limits.blocks_hold_states or target.states is None or not target.values_per_layer:
-        return limits.block
+        return None
     token = target.values_per_layer * bytes_per_value(request, target)
     state = target.states.layer_bytes(limits.state_value, request.drafted)
     return max(limits.block, round_up(math.ceil(state / token), limits.block))
+
+
+def block_tokens(request: MemoryRequest) -> int:
+    """Return the tokens of a block of the KV cache."""
+    return state_block(request) or request.limits.block
 
 
 def state_bytes(request: MemoryRequest, sparks: int) -> int:
@@ -385,9 +390,18 @@ def conversation(request: MemoryRequest, context: int) -> int:
     return round_up(context + request.limits.per_drafted * request.drafted, block) + block
 
 
+def spare_tokens(request: MemoryRequest) -> int:
+    """Return the tokens beside those of the conversations, in whole blocks.
+
+    A dummy request that fills up CUDA graphs' batches takes a block. The size of blocks that hold states follows from
+    formulas of the engine, which differ between releases: two more keep the plan valid.
+    """
+    return (3 if state_block(request) else 1) * block_tokens(request)
+
+
 def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
-    """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
-    return concurrency * conversation(request, context) + block_tokens(request)
+    """Return the tokens of so many conversations, and the spare ones."""
+    return concurrency * conversation(request, context) + spare_tokens(request)
 
 
 def tokens_in(request: MemoryRequest, size: int | None) -> int | None:
@@ -501,7 +515,7 @@ def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None
     if tokens is None:
         return None
     size = block_tokens(request)
-    most = ((tokens - size) // concurrency // size - 1) * size - request.limits.per_drafted * request.drafted
+    most = ((tokens - spare_tokens(request)) // concurrency // size - 1) * size - request.limits.per_drafted * request.drafted
     if request.target.max_context is not None:
         most = min(most, request.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

@@ -113,7 +113,7 @@ HYBRIDS: dict[str, dict[str, t.Any]] = {
         **{"convolution_values": 10_240, "convolution_width": 4},
     },
     # The weights of Inferact's checkpoint; nvidia's may be smaller.
-    "single_qwen3_8_27b_mtp": {
+    "single_qwen3_8_27b_dflash2": {
         "weights_bytes": 26_381_249_312,
         **{"layers": 64, "kv_heads": 4, "head_dim": 256, "max_context": 262_144, "prediction_layers": 1},
         **{"attention_layers": 16, "state_layers": 48, "state_values": 48 * 128 * 128},
@@ -123,15 +123,20 @@ HYBRIDS: dict[str, dict[str, t.Any]] = {
 
 
 HYBRIDS["single_nemotron_3_super_mtp_trtllm"] = HYBRIDS["single_nemotron_3_super_mtp"]
+HYBRIDS["qwen3_8_27b_dflash2"] = HYBRIDS["single_qwen3_8_27b_dflash2"]
+# The weights of incoai's copy. How many heads each of its five layers has is not known; eight are assumed.
+DFLASH2 = {"weights_bytes": 3_848_817_896, "layers": 5, "kv_heads": 8, "head_dim": 128, "max_context": 262_144}
 
 
 def planned_hybrid(name: str) -> dict[str, t.Any]:
     recipe = load(RECIPES / f"{name}.yml")
-    keys = ("engine", "method", "draft_length", "context", "concurrency", "kv_cache", "options")
+    keys = ("engine", "method", "draft_length", "context", "concurrency", "kv_cache", "sparks", "options")
     memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "usage": []}
-    target = {"name": recipe["target"], "facts": HYBRIDS[name]}
+    models = {"target": {"name": recipe["target"], "facts": HYBRIDS[name]}}
+    if recipe["draft"]:
+        models["draft"] = {"name": recipe["draft"], "facts": DFLASH2}
     own = {key: recipe[key] for key in keys}
-    return plan(read({**own, "target": target, "reserve_gib": 12, "memory": memory}))
+    return plan(read({**own, **models, "reserve_gib": 12, "memory": memory}))
 
 
 @pytest.mark.parametrize("name", HYBRIDS)

@@ -644,13 +644,27 @@ def test_a_block_holds_the_state_of_a_layer(target: dict[str, t.Any], drafted: i
 
 def test_a_hybrid_model_keeps_keys_and_values_of_its_attention_and_states_of_the_rest() -> None:
     result = planned(FP8, target=QWEN_HYBRID, draft_length=3, context=262_144, concurrency=2)
-    # 262,144 + 3 tokens in blocks of 2,144 are 263,712, and one more for each; and one for both. 10 layers and the one
-    # that drafts keep 1,024 bytes of a token. 30 layers keep 2,195,456 bytes five times for each of two.
-    tokens = 2 * (263_712 + 2_144) + 2_144
+    # 262,144 + 3 tokens in blocks of 2,144 are 263,712, and one more for each; and three for both. 10 layers and the
+    # one that drafts keep 1,024 bytes of a token. 30 layers keep 2,195,456 bytes five times for each of two.
+    tokens = 2 * (263_712 + 2_144) + 3 * 2_144
     assert result["rows"][1]["bytes"] == tokens * 11 * 1024 + 2 * 30 * 2_195_456 * 5
     assert result["rows"][1]["name"].startswith("KV cache and states for 2 requests")
     assert result["rows"][2]["bytes"] == 12 * 2**30
     assert (result["verdict"], result["options"]["kv-cache-memory-bytes"]) == ("fits", result["rows"][1]["bytes"])
+
+
+def test_a_hybrid_model_has_two_blocks_more_than_vllm_counts() -> None:
+    # The shape of nvidia/Qwen3.6-27B-NVFP4. By the formulas of vLLM 0.28.0 a request of 262,144 tokens takes 164 blocks
+    # of tokens, 15 of states and one more, each of 17 layers.
+    facts = {
+        **QWEN_HYBRID["facts"],
+        **{"layers": 64, "kv_heads": 4, "attention_layers": 16, "state_layers": 48},
+        **{"state_values": 48 * 128 * 128, "convolution_values": 10_240},
+    }
+    target = {"name": "nvidia/Qwen3.6-27B-NVFP4", "facts": facts}
+    result = planned(FP8, target=target, draft_length=3, context=262_144, concurrency=1)
+    block = 17 * 3_276_800
+    assert result["kv_cache_bytes"] - (164 + 15 + 1) * block >= 2 * block
 
 
 def test_a_smaller_state_takes_half() -> None:
