@@ -515,7 +515,8 @@ def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None
     if tokens is None:
         return None
     size = block_tokens(request)
-    most = ((tokens - spare_tokens(request)) // concurrency // size - 1) * size - request.limits.per_drafted * request.drafted
+    blocks = (tokens - spare_tokens(request)) // concurrency // size - 1
+    most = blocks * size - request.limits.per_drafted * request.drafted
     if request.target.max_context is not None:
         most = min(most, request.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

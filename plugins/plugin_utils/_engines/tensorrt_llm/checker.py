@@ -114,13 +114,19 @@ class Checker:
     def _newer(self, name: str) -> list[str]:
         return [pattern for patterns in self._gathered(name, "newer") for pattern in patterns]
 
+    def _known(self, name: str) -> t.Sequence[str]:
+        """Return the releases that a section was read for, besides those of the family."""
+        section = self.sections[name]
+        inherits = "extends" in section and "known" not in section
+        return self._known(section["extends"]) if inherits else section.get("known", ())
+
     def value(self, field: Field, value: t.Any, path: str) -> t.Any:
         """Return the value as it is written, or the same value and an error."""
         if "never" in field:
             self.report.error(path, f"remove it: {field['never']}")
             return value
         if "since" in field:
-            self._check_age(field["since"], field.get("instead"), path)
+            self._check_age(field["since"], path, "is not a key", field.get("instead"))
         if "until" in field:
             self._check_end(field["until"], path)
         if "advice" in field:
@@ -133,13 +139,17 @@ class Checker:
         check: t.Callable[[Field, t.Any, str], t.Any] = getattr(self, f"_{field['type']}")
         return check(field, value, path)
 
-    def _check_age(self, since: str, instead: str | None, path: str) -> None:
+    def _check_age(self, since: str, path: str, lack: str, instead: str | None = None) -> None:
         version, first = self.release.version, version_of(since)
         if version is None:
             self.report.warn(path, f"the oldest releases of family {self.family['name']} do not have this key")
-        elif first is not None and version < first:
+        elif first is None or version >= first:
+            return
+        elif self.release.is_unread and not instead:
+            self.report.warn(path, f"{since} has it, {self.release.name} may not have it yet; the image decides")
+        else:
             remedy = f"write {instead}" if instead else "later releases have it"
-            self.report.error(path, f"is not a key of {self.release.name} yet; {remedy}")
+            self.report.error(path, f"{lack} of {self.release.name} yet; {remedy}")
 
     def _check_end(self, until: str, path: str) -> None:
         version, end = self.release.version, version_of(until)
@@ -224,6 +234,8 @@ class Checker:
         if not isinstance(chosen, str) or chosen not in variants:
             self._report_unknown_variant(section, chosen, where)
             return dict(value)
+        if "since" in self.sections[variants[chosen]]:
+            self._check_age(self.sections[variants[chosen]]["since"], where, f"'{chosen}' is not a value")
         members = {key: item for key, item in value.items() if key != tag}
         siblings = {other: self.fields(target) for other, target in variants.items() if other != chosen}
         return {tag: chosen, **self._members(variants[chosen], members, path, tag, siblings)}
@@ -267,7 +279,7 @@ class Checker:
     def _is_new_key(self, name: str, key: str, siblings: t.Mapping[str, t.Mapping[str, Field]]) -> bool:
         """Return whether an unread release may have a key: one that is misplaced, renamed or misspelt is none."""
         renamed, newer = self._renamed(name), self._newer(name)
-        if not self.release.is_unread or key in renamed:
+        if not self.release.is_newer_than([*self.family["known"], *self._known(name)]) or key in renamed:
             return False
         owned = any(key in others for others in siblings.values()) or any(self._places(key))
         return _is_newer(key, newer) or not (owned or is_misspelt(key, [*self.fields(name), *renamed]))

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
     Range,
@@ -47,8 +48,11 @@ class Release:
 
         Such a release may have keys and values that are not known here, so the image has the last word on them.
         """
-        version = self.version
-        return version is not None and _is_unread(version, self.family)
+        return self.is_newer_than(self.family["known"])
+
+    def is_newer_than(self, releases: t.Iterable[str]) -> bool:
+        """Return whether its name says that it is newer than each of some releases."""
+        return self.version is not None and _is_newer(self.version, releases)
 
     @property
     def about(self) -> Version | None:
@@ -61,13 +65,13 @@ def family_of(version: Version) -> Family | None:
     return None if result is None else FAMILIES[RANGES.index(result)]
 
 
-def _known(family: Family) -> list[Version]:
-    return [version for version in map(version_of, family["known"]) if version is not None]
+def _versions(releases: t.Iterable[str]) -> list[Version]:
+    return [version for version in map(version_of, releases) if version is not None]
 
 
-def _is_unread(version: Version, family: Family) -> bool:
-    """Return whether a release is newer than all known ones; a post release belongs to the release it repairs."""
-    return version[:4] > max(_known(family))[:4]
+def _is_newer(version: Version, releases: t.Iterable[str]) -> bool:
+    """Return whether a release is newer than all others; a post release belongs to the release it repairs."""
+    return version[:4] > max(_versions(releases))[:4]
 
 
 def in_words(number: int) -> str:
@@ -146,10 +150,10 @@ def _family_of_version(name: str, version: Version, chosen: Family | None, repor
 
 
 def _check_release_is_known(family: Family, release: str, version: Version, report: Report) -> None:
-    known = _known(family)
+    known = _versions(family["known"])
     if not is_nightly(version) and any(version[:4] == other[:4] for other in known):
         return
-    if _is_unread(version, family):
+    if _is_newer(version, family["known"]):
         report.warn(
             "release", f"{release} is newer than the releases known here ({', '.join(family['known'])}): {UNREAD}"
         )

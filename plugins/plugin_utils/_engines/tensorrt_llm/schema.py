@@ -26,6 +26,8 @@ A section
     extends            another section whose fields come first
     renamed            names that are not fields, or no longer -> the replacement
     newer              names of newer releases; a final * matches any ending
+    since              of a variant: the first release of the family that is known to have it
+    known              the releases that it was read for, besides those of the family; inherited by what extends it
 A section with `tag` is a union: the value under that name chooses the section in `variants`.
 
 A field is a word (bool, int, count, size, float, fraction, str, any; followed by `or null` if null is allowed) or a
@@ -44,7 +46,7 @@ and optionally
     newer              values of newer releases, spelled as in a section's newer
     min_items          the minimum length of a list
     alias              another name that the server accepts
-    since              the first release of the family with this field
+    since              the first release of the family that is known to have this field
     instead            the replacement in releases before that one
     until              the first release that is known to lack it; an earlier one may lack it as well
     advice             the warning if it is set

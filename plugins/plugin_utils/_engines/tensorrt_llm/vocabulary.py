@@ -55,6 +55,8 @@ SECTION: dict[str, Field] = {
     "newer": TEXTS,
     "tag": Field(str),
     "variants": Field(dict, each=TEXT),
+    "since": RELEASE,
+    "known": Field(list, each=RELEASE),
 }
 FAMILY: dict[str, Field] = {
     "extends": Field(str),

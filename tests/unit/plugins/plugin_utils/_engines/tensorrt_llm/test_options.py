@@ -23,7 +23,10 @@ HEAD = (
     "/633caf45f31288cbb70ee237f7c939db707ecc94"
 )
 EAGLE = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/models/head"}
-TYPES = "Eagle3, Draft_Target, NGram, MTP, PARD, SA, AUTO, SaveState, Eagle, Lookahead, Medusa, User_Provided"
+TYPES = (
+    "Eagle3, Draft_Target, NGram, MTP, PARD, SA, DFlash, DSpark, AUTO, SaveState, Eagle, Lookahead, Medusa,"
+    " User_Provided"
+)
 
 SINGLE_EAGLE3: dict[str, t.Any] = {
     "kv_cache_config": {"enable_block_reuse": False, "free_gpu_memory_fraction": 0.9},
@@ -197,7 +200,7 @@ def test_other_spellings_are_written_in_one_way(given: dict[str, t.Any], expecte
         ),
         (
             {"speculative_config": {**EAGLE, "acceptance_rate_threshold": 0.5}},
-            "speculative_config.acceptance_rate_threshold: is a key of a newer release than release family 1.3",
+            "speculative_config.acceptance_rate_threshold: is not a key of 1.3.0rc12 yet; later releases have it",
         ),
         (
             {"speculative_config": {**EAGLE, "draft_model": "/m"}},
@@ -285,8 +288,8 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
             f"speculative_config.decoding_type: must be one of {TYPES}, not 3",
         ),
         (
-            {"speculative_config": {"decoding_type": "DFlash"}},
-            "speculative_config.decoding_type: 'DFlash' is of a newer release than release family 1.3",
+            {"speculative_config": {"decoding_type": "DFlash", "max_draft_len": 7}},
+            "speculative_config.decoding_type: 'DFlash' is not a value of 1.3.0rc12 yet; later releases have it",
         ),
         (
             {"sparse_attention_config": {"algorithm": "dsa", "page_size": 4}},
@@ -629,10 +632,6 @@ def test_nearest(word: str, expected: str | None) -> None:
         ({"telemetry_config": {"disabled": True}}, "telemetry_config: is not known here; the image decides"),
         ({"cuda_graph_config": {"mode": "decode"}}, "cuda_graph_config.mode: is not known here; the image decides"),
         ({"quite_another_thing": [1]}, "quite_another_thing: is not known here; the image decides"),
-        (
-            {"speculative_config": {"decoding_type": "DFlash", "max_draft_len": 8, "speculative_model": "/m"}},
-            "speculative_config.decoding_type: 'DFlash' is not known here; the image decides",
-        ),
     ],
 )
 def test_what_only_a_newer_release_may_have_is_left_to_the_image(options: dict[str, t.Any], told: str) -> None:
@@ -659,9 +658,56 @@ def test_a_misspelling_is_none_in_a_newer_release_either(options: dict[str, t.An
     assert error.startswith(expected.format(backends=backends))
 
 
+DFLASH = {"decoding_type": "DFlash", "max_draft_len": 7, "speculative_model": "/m"}
+
+
+@pytest.mark.parametrize("release", ["1.3.0rc29", "1.4.0rc4"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        {**EAGLE, "use_rejection_sampling": True, "advanced_sampling_mode": "no_topk", "enable_penalty": False},
+        {"decoding_type": "MTP", "max_draft_len": 3, "use_dynamic_tree": True, "dynamic_tree_max_topK": 2},
+        {"decoding_type": "PARD", "max_draft_len": 4, "speculative_model": "/m", "sa_config": {"threshold": 4}},
+        {"decoding_type": "SA", "max_draft_len": 4, "acceptance_rate_threshold": 0.5},
+        {**DFLASH, "attention_backend": "TRTLLM", "target_layer_ids": [1, 2]},
+        {**DFLASH, "decoding_type": "DSpark", "block_size": 7, "markov_head_type": "gated"},
+    ],
+    ids=lambda section: str(section["decoding_type"]),
+)
+def test_the_speculation_of_newer_releases_is_known(section: dict[str, t.Any], release: str) -> None:
+    answer = built({"speculative_config": section}, release=release)
+    assert answer.errors == []
+    assert answer.options["speculative_config"] == section
+
+
+@pytest.mark.parametrize("section", [EAGLE, {"decoding_type": "MTP", "max_draft_len": 3}, DFLASH])
+def test_a_made_up_key_of_the_speculation_is_refused(section: dict[str, t.Any]) -> None:
+    options = {"speculative_config": {**section, "quite_another_thing": 1}}
+    expected = "speculative_config.quite_another_thing: is not a key of release family 1.3"
+    assert errors(options, release="1.3.0rc29") == [expected]
+    # Of what was not read, the image decides.
+    assert errors(options, release="1.4.0rc5") == []
+
+
+@pytest.mark.parametrize(
+    ("section", "since"),
+    [
+        ({**EAGLE, "enable_penalty": True}, "1.3.0rc27"),
+        ({**DFLASH, "attention_backend": "VANILLA"}, "1.3.0rc27"),
+    ],
+)
+def test_what_a_release_in_between_may_lack_is_left_to_the_image(section: dict[str, t.Any], since: str) -> None:
+    options = {"speculative_config": section}
+    assert errors(options) != []
+    assert errors(options, release="1.3.0rc20") == []
+    assert any(since in warning for warning in warnings(options, release="1.3.0rc20"))
+    assert errors(options, release=since) == []
+
+
 @pytest.mark.parametrize(
     ("section", "key"),
     [
+        *((EAGLE, key) for key in ("acceptance_window", "acceptance_length_threshold")),
         *((EAGLE, key) for key in ("eagle3_one_model", "greedy_sampling", "posterior_threshold")),
         ({"decoding_type": "MTP", "mtp_eagle_one_model": True}, "mtp_eagle_one_model"),
     ],
