@@ -18,10 +18,18 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NOT_OFFERED, ROWS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
+    NOT_OFFERED,
+    ROWS,
+    Method,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import SPELLINGS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
+    NAME,
+    SPELLINGS,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import SPECULATION
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import SPELLINGS as OF_VLLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells, figure
@@ -82,6 +90,16 @@ def recipes() -> str:
     return table((*COLUMNS, *FIGURES, "evidence", "source"), rows)
 
 
+def options_only(row: Method) -> str:
+    """Return what TensorRT-LLM calls a method that is not offered for it, with the first release known to have it."""
+    kind = row.options_only.get(NAME)
+    for family in FAMILIES:
+        section = family["sections"].get(family["sections"][SPECULATION]["variants"].get(kind))
+        if section:
+            return f"`{kind}`, in `options` only, from {section.get('since', family['known'][0])} on"
+    return "-"
+
+
 def methods() -> str:
     """Return the table of the methods: description, draft model, and what each engine calls them.
 
@@ -94,7 +112,7 @@ def methods() -> str:
             row.words,
             f"not offered: {row.not_offered}" if name in NOT_OFFERED else row.description,
             needs[row.draft_model],
-            listed(dict.fromkeys(SPELLINGS[name].decoding_type.values())) if name in SPELLINGS else "-",
+            listed(dict.fromkeys(SPELLINGS[name].decoding_type.values())) if name in SPELLINGS else options_only(row),
             f"`{OF_VLLM[name].method}`" if name in OF_VLLM else "-",
         )
         for name, row in ROWS.items()

@@ -15,6 +15,8 @@ A row, under the name that recipes have for it
                  own, each with a layer of KV cache; default: none, and no KV cache
     engines      by the name of each engine that has it, the engine's spelling of it; the engine's package explains it
     not_offered  instead of engines, why no engine may use it, as the end of a sentence
+    options_only  by the name of each further engine that has it, its name there: a recipe without `method` can
+                 configure it in `options`
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Method:
     engines: t.Mapping[str, t.Mapping[str, t.Any]] = dataclasses.field(default_factory=dict)
     draft_model: str | None = None
     not_offered: str = ""
+    options_only: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 ROW: dict[str, Field] = {
@@ -47,6 +50,7 @@ ROW: dict[str, Field] = {
     "draft_model": Field(str, choices=(HEAD, MODEL, ASSISTANT)),
     "engines": Field(dict, each=Field(dict, required=True)),
     "not_offered": Field(str),
+    "options_only": Field(dict, each=Field(str, required=True)),
 }
 
 

@@ -73,9 +73,16 @@ def refused_method(engine: Engine, method: str) -> str:
         return f"method {method} is not offered: {NOT_OFFERED[method]}. Choose one of {', '.join(engine.methods)}"
     if method in ("", NONE, *engine.methods):
         return ""
+    choice = f"Choose one of {', '.join(engine.methods)}"
+    if method in METHODS and engine.name in METHODS[method].options_only:
+        own = METHODS[method].options_only[engine.name]
+        return (
+            f"method {method} is not offered for {engine.words}. {choice}, or leave method out and configure {own} as "
+            f"{engine.speculation} in options"
+        )
     others = " and ".join(other.words for other in ENGINES.values() if method in other.methods)
     have = f"; {others} has it" if others else ""
-    return f"{engine.words} does not have method {method}{have}. Choose one of {', '.join(engine.methods)}"
+    return f"{engine.words} does not have method {method}{have}. {choice}"
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:

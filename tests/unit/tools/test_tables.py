@@ -44,6 +44,11 @@ def test_a_table_takes_the_place_of_the_one_before() -> None:
     assert "| `eagle3` | EAGLE-3 | drafts with an EAGLE-3 draft head made for the target model |" in made
 
 
+def test_a_method_that_only_options_can_have_says_since_when() -> None:
+    (row,) = [line for line in tables.methods().splitlines() if line.startswith("| `dflash` |")]
+    assert "`DFlash`, in `options` only, from 1.3.0rc27 on" in row
+
+
 def test_each_problem_and_issue_has_an_anchor() -> None:
     text = tables.problems() + tables.known_issues()
     names = [*(row.id for row in CATALOGUE), *(issue.id for issue in KNOWN_ISSUES)]

@@ -15,7 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     Request,
     is_set,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, ROWS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
     ENGINES,
     build,
@@ -23,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
     engine_of,
     refused_method,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
 from server.engines.registry import ENGINES as IN_CONTAINER
 
 
@@ -31,6 +32,15 @@ def test_all_worlds_and_the_methods_name_the_same_engines() -> None:
     assert set(ENGINES) == set(LOGS) == set(IN_CONTAINER) == named
     for name, engine in ENGINES.items():
         assert set(engine.methods) == {method for method, row in METHODS.items() if name in row.engines}
+
+
+def test_what_can_only_be_configured_in_options_is_a_type_of_the_engine() -> None:
+    types = {row.options_only["tensorrt_llm"] for row in ROWS.values() if row.options_only}
+    assert types == {"DFlash", "DSpark", "PARD", "SA"}
+    assert types <= set(FAMILIES[-1]["sections"]["SpeculativeConfig"]["variants"])
+    # Such a method is told by the engine's own name.
+    for kind in types:
+        assert drafting({"method": "", "options": {"speculative_config": {"decoding_type": kind}}})
 
 
 def test_a_record_that_names_no_engine_is_of_the_default() -> None:
@@ -74,7 +84,7 @@ def test_speculation_in_words(how: dict[str, t.Any], words: str | None) -> None:
         ("vllm", "", ""),
         ("vllm", "none", ""),
         ("vllm", "dspark", ""),
-        ("tensorrt_llm", "dspark", "TensorRT-LLM does not have method dspark; vLLM has it. Choose one of eagle3, "),
+        ("tensorrt_llm", "dspark", "method dspark is not offered for TensorRT-LLM. Choose one of eagle3, "),
         ("vllm", "unheard", "vLLM does not have method unheard. Choose one of eagle3, "),
         ("vllm", "suffix", "method suffix is not offered: vLLM needs the package arctic-inference"),
     ],

@@ -117,7 +117,7 @@ def test_what_is_no_number_is_said() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"method": "dspark"}, "TensorRT-LLM does not have method dspark; vLLM has it"),
+        ({"method": "dspark"}, "method dspark is not offered for TensorRT-LLM"),
         ({"method": "suffix"}, "speculative_serve_method: method suffix is not offered: vLLM needs the package"),
         ({"method": "eagle"}, "speculative_serve_method is 'eagle', but must be one of eagle3, "),
         # What YAML makes of off and no.
