@@ -128,6 +128,21 @@ HYBRIDS["qwen3_8_27b_dflash2"] = HYBRIDS["single_qwen3_8_27b_dflash2"]
 DFLASH2 = {"weights_bytes": 3_848_817_896, "layers": 5, "kv_heads": 8, "head_dim": 128, "max_context": 262_144}
 
 
+# What the models of the other recipes for vLLM know: `context_length` and the commands for a Spark in vLLM's recipes.
+KNOWN_CONTEXT = {
+    "nvidia/Gemma-4-26B-A4B-NVFP4": 262_144,
+    "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4": 262_144,
+    "nvidia/Qwen3.6-27B-NVFP4": 262_144,
+}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
+def test_no_recipe_asks_for_more_than_its_model_knows(path: Path) -> None:
+    recipe = load(path)
+    known = KNOWN_CONTEXT.get(recipe["target"])
+    assert known is None or recipe["context"] <= known
+
+
 def planned_hybrid(name: str) -> dict[str, t.Any]:
     recipe = load(RECIPES / f"{name}.yml")
     keys = ("engine", "method", "draft_length", "context", "concurrency", "kv_cache", "sparks", "options")
