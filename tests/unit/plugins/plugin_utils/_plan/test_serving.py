@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
     SIZED_BY_BYTES,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import (

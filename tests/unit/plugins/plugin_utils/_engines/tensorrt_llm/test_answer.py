@@ -101,6 +101,7 @@ def test_a_known_issue_is_told_with_its_thread() -> None:
     assert [issue["url"] for issue in result["known_issues"]] == [
         "https://github.com/NVIDIA/TensorRT-LLM/pull/15739",
         url,
+        "https://github.com/NVIDIA/TensorRT-LLM/pull/18401",
     ]
     assert url in str(result["warnings"])
     assert run(target_model="meta-llama/Llama-3.3-70B-Instruct")["known_issues"] == []
