@@ -223,7 +223,10 @@ def answer(engine: Engine, built: Built) -> dict[str, t.Any]:
     if built.errors:
         errors = [{"path": error.path, "message": error.message} for error in built.errors]
         return {**about, "failed": True, "msg": failure(engine, built), "errors": errors}
-    issues = [{"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues]
+    issues = [
+        {"id": issue.id, "message": issue.message, "url": issue.url, "refuse": list(issue.refuse)}
+        for issue in built.known_issues
+    ]
     return {
         **about,
         "changed": False,
