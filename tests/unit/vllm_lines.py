@@ -96,9 +96,9 @@ CAUSES = [
     ),
     # All that 0.24 to 0.27 say of it.
     (
-        f"{WHOLE}max_num_scheduled_tokens is set to -8 based on the speculative decoding settings, which does not allow "
-        f"any tokens to be scheduled. Increase max_num_batched_tokens to accommodate the additional draft token slots, "
-        f"or decrease num_speculative_tokens or max_num_seqs.{VALUE}",
+        f"{WHOLE}max_num_scheduled_tokens is set to -8 based on the speculative decoding settings, which does not "
+        "allow any tokens to be scheduled. Increase max_num_batched_tokens to accommodate the additional draft token "
+        f"slots, or decrease num_speculative_tokens or max_num_seqs.{VALUE}",
         "draft_slots",
     ),
     (

@@ -181,9 +181,9 @@ ROWS: tuple[KnownProblem, ...] = (
     KnownProblem(
         "logprobs_asked",
         LOG,
-        "A client asked for logprobs, which end this release if its drafts are made in one model",
-        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer, which refuses such a request alone. The"
-        " API proxy refuses it as well.",
+        "A client asked for logprobs, which end this release with drafts that are made in one model",
+        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer, which refuses such a request alone."
+        " The API proxy refuses it as well.",
         LOGPROBS,
         substrings=(
             "return_log_probs not implemented for",

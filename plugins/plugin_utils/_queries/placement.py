@@ -80,9 +80,7 @@ def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str
     return lifecycle.restart_endpoint(server, published_ports)
 
 
-def api_routes(
-    _run: Run, engine: str = "", known_issues: t.Sequence[Mapping] = (), record: Mapping = EMPTY
-) -> Result:
+def api_routes(_run: Run, engine: str = "", known_issues: t.Sequence[Mapping] = (), record: Mapping = EMPTY) -> Result:
     """Return the routes that the API proxy forwards, and the fields that it refuses.
 
     The routes are those of an engine, or of every engine if it is unknown. The fields follow from the known issues of

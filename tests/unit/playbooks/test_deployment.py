@@ -73,6 +73,13 @@ def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
     assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", ""]
 
 
+def test_the_known_issues_are_those_of_the_plan(tmp_path: Path) -> None:
+    files, read = [str(ROOT / "playbooks/group_vars/all.yml")], ["deployment_settings.known_issues"]
+    plan = {"config": {"known_issues": [{"id": "mine-1"}]}}
+    assert shown(tmp_path, vars_files=files, given={}, read=read) == [[]]
+    assert shown(tmp_path, vars_files=files, given={"speculative_serve_plan": plan}, read=read) == [[{"id": "mine-1"}]]
+
+
 def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path) -> None:
     tasks = yaml.safe_load((ROOT / "roles/api_proxy/tasks/routes.yml").read_text(encoding="utf-8"))
     (task,) = tasks

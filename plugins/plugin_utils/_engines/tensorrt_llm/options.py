@@ -25,7 +25,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     render_yaml,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report, seen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import Case, read, report_issues
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
+    Case,
+    read,
+    report_issues,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (

@@ -19,7 +19,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request, render_yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import Case, read, report_issues
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
+    Case,
+    read,
+    report_issues,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
     needs_draft_model,
