@@ -280,6 +280,6 @@ def test_the_proxy_gets_the_engine_and_the_record_of_the_server() -> None:
     assert handed == 2 * [
         {
             "engine": "{{ __open_webui_server['dgx_spark.speculative.engine'] | default('') }}",
-            "record": "{{ __open_webui_records.records.present }}",
+            "record": "{{ deployment_records.records.present }}",
         }
     ]

@@ -44,8 +44,8 @@ def test_a_table_takes_the_place_of_the_one_before() -> None:
 
 def test_each_problem_and_issue_has_an_anchor() -> None:
     text = tables.problems() + tables.known_issues()
-    issues = (issue for engine in ENGINES.values() for issue in engine.known_issues)
-    names = [row.id for row in (*CATALOGUE, *issues)]
+    issues = [issue.id for engine in ENGINES.values() for issue in engine.known_issues]
+    names = [*(row.id for row in CATALOGUE), *issues]
     assert [name for name in names if text.count(f'<a id="{name}"></a>') != 1] == []
 
 
