@@ -89,3 +89,14 @@ def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path
     assert shown(tmp_path, given={}, read=engine) == [""]
     assert shown(tmp_path, given=recipe, read=engine) == ["vllm"]
     assert shown(tmp_path, given={**recipe, **handover}, read=engine) == ["tensorrt_llm"]
+
+
+def test_the_proxy_refuses_what_the_planned_or_the_recorded_deployment_does_not_bear(tmp_path: Path) -> None:
+    routes = {"ansible.builtin.include_role": {"name": "dgx_spark.speculative.api_proxy", "tasks_from": "routes"}}
+    planned = {"deployment_settings": {"known_issues": [{"refuse": ["mine"], "url": "https://example.org/1"}]}}
+    options = {"speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "/m"}}
+    record = {"engine": "tensorrt_llm", "image": {"reference": "release:1.3.0rc12"}, "options": options}
+    # A server may have no record.
+    for handed_over, field in ((None, "mine"), (record, "logprobs")):
+        given = {**planned, "api_proxy_handover": {"record": handed_over}}
+        assert shown(tmp_path, routes, given=given, read=["__api_proxy_api.refused.fields[0]"]) == [field]
