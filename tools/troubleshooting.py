@@ -23,11 +23,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
     KnownProblem,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
-    KNOWN_ISSUES,
-    KnownIssue,
-    Values,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import KnownIssue, Values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 
 WIDTH = 100
 # Titles of the page in order, each with the places of evidence of its problems.
@@ -130,13 +127,20 @@ def applies(issue: KnownIssue) -> str:
     return ("; ".join(filter(None, facts)) or "any deployment") + unless
 
 
-def known_issues() -> str:
-    """Return the entries of the known issues."""
-    return "\n\n".join(
-        entry(
-            issue.id,
-            f"`{issue.id}`",
-            (("Applies to", applies(issue)), ("Effect", prose(f"{issue.message}.")), ("Source", f"<{issue.url}>")),
-        )
-        for issue in KNOWN_ISSUES
+def known_issue(issue: KnownIssue) -> str:
+    """Return the entry of a known issue."""
+    rows = (
+        ("Applies to", applies(issue)),
+        ("Effect", prose(f"{issue.message}.")),
+        ("Refused by the API proxy", ", ".join(f"`{name}`" for name in issue.refuse)),
+        ("Source", f"<{issue.url}>"),
     )
+    return entry(issue.id, f"`{issue.id}`", rows)
+
+
+def known_issues() -> str:
+    """Return the entries of the known issues, by engine."""
+    parts = []
+    for engine in ENGINES.values():
+        parts += [f"## Known issues of {engine.words}", *map(known_issue, engine.known_issues)]
+    return "\n\n".join(parts)

@@ -182,6 +182,12 @@ known_issues:
         - Address of the report.
       type: str
       sample: https://github.com/NVIDIA/TensorRT-LLM/issues/16377
+    refuse:
+      description:
+        - Fields of a request that bring it about, which the API proxy refuses.
+      type: list
+      elements: str
+      sample: []
 options:
   description:
     - The complete engine options, in the order and the spelling of the file.

@@ -47,6 +47,7 @@ class Proxy:
             "max_body_mb": 1,
             "max_requests": 4,
             "routes": list(VLLM.routes),
+            "refused": {},
             "debug": False,
             **site,
         }
@@ -82,7 +83,7 @@ class Proxy:
             "inventory_hostname": self.site["host"],
             "__api_proxy_plan": {name: self.site[name] for name in ("names", "gateway", "certificate")},
             "__api_proxy_keys": {"scope": "lan" if self.site["lan"] else "docker"},
-            "__api_proxy_api": {"routes": self.site["routes"]},
+            "__api_proxy_api": {name: self.site[name] for name in ("routes", "refused")},
         }
 
     def rendered(self, name: str) -> str:

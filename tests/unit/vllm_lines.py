@@ -82,6 +82,8 @@ CAUSES = [
         "suffix_package",
     ),
     (f"{WHOLE}Model Runner V1 does not support: dspark speculative decoding{VALUE}", "runner_v1"),
+    # 0.27 and 0.28.
+    (f"{WORKER}ValueError: Unknown speculative decoding method: dspark", "runner_v1"),
     (f"{WHOLE}Async scheduling is not supported by the V1 model runner with ngram{VALUE}", "async_scheduling"),
     (
         f"{WHOLE}Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU{VALUE}",
@@ -90,6 +92,13 @@ CAUSES = [
     (
         f"{WHOLE}VllmConfig does not have enough slots to schedule a token and support the speculative decoding "
         f"settings.{VALUE}",
+        "draft_slots",
+    ),
+    # All that 0.24 to 0.27 say of it.
+    (
+        f"{WHOLE}max_num_scheduled_tokens is set to -8 based on the speculative decoding settings, which does not "
+        "allow any tokens to be scheduled. Increase max_num_batched_tokens to accommodate the additional draft token "
+        f"slots, or decrease num_speculative_tokens or max_num_seqs.{VALUE}",
         "draft_slots",
     ),
     (
@@ -240,6 +249,8 @@ WRAPPERS = [
         f"{CORE}Worker proc VllmWorker-0 died unexpectedly (exit code: 0), shutting down executor.",
         "worker_not_started",
     ),
+    # 0.24 says no exit code.
+    (f"{CORE}Worker proc VllmWorker-0 died unexpectedly, shutting down executor.", "worker_not_started"),
     # As 0.32.0 ends when its engine is killed.
     (
         "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited "

@@ -36,6 +36,7 @@ OPEN_MPI = "Open MPI documentation"
 PRRTE = "openpmix/prrte, source code"
 OPEN_SSH = "OpenSSH manual pages ssh(1) and sshd(8)"
 ALL_REDUCE = "NVIDIA/TensorRT-LLM issue 12715, pull request 15559"
+LOGPROBS = "NVIDIA/TensorRT-LLM pull request 12547 and NVIDIA/TensorRT-LLM pull request 18401"
 
 # Refused options, and memory: they come before the causes that any engine may have.
 FIRST: tuple[KnownProblem, ...] = (
@@ -176,6 +177,19 @@ ROWS: tuple[KnownProblem, ...] = (
         "Use a newer image, or serve without speculation.",
         "NVIDIA/TensorRT-LLM pull request 12795",
         substrings=("No available XQA kernels are found for speculative decoding mode",),
+    ),
+    KnownProblem(
+        "logprobs_asked",
+        LOG,
+        "A client asked for logprobs, which end this release with drafts that are made in one model",
+        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer, which refuses such a request alone."
+        " The API proxy refuses it as well.",
+        LOGPROBS,
+        substrings=(
+            "return_log_probs not implemented for",
+            "return_context_logits not implemented for",
+            "return_generation_logits not implemented for",
+        ),
     ),
     KnownProblem(
         "illegal_instruction",
@@ -527,6 +541,21 @@ ROWS: tuple[KnownProblem, ...] = (
             "Falling back to greedy decoding for",
             "disable enable_block_reuse for SM",
         ),
+    ),
+    KnownProblem(
+        "logprobs_left_out",
+        LOG,
+        "A client asked for logprobs, which this release does not give with these drafts; it may hang afterwards",
+        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer. If the server does not answer, use"
+        " stop.yml and start.yml.",
+        LOGPROBS,
+        severity=WARNING,
+        substrings=(
+            "return_log_probs not supported with speculative decoding",
+            "return_context_logits not supported with speculative decoding",
+            "return_generation_logits not supported with speculative decoding",
+        ),
+        explains=("engine_hangs",),
     ),
     KnownProblem(
         "loading_stalled_at_0",

@@ -153,7 +153,8 @@ FIRST: tuple[KnownProblem, ...] = (
         "Remove VLLM_USE_V2_MODEL_RUNNER from speculative_serve_environment. If that does not help, a line with 'does"
         " not yet support' names the option to remove.",
         CONFIG,
-        substrings=("Model Runner V1 does not support:",),
+        # 0.27 and 0.28 refuse it in the runner itself.
+        substrings=("Model Runner V1 does not support:", "Unknown speculative decoding method: dspark"),
         before=True,
     ),
     KnownProblem(
@@ -174,7 +175,11 @@ FIRST: tuple[KnownProblem, ...] = (
         "max-num-batched-tokens is too small for the drafts of all requests",
         "Raise max-num-batched-tokens, or lower speculative_serve_concurrency or speculative_serve_draft_length.",
         CONFIG,
-        substrings=("VllmConfig does not have enough slots to schedule a token",),
+        # 0.24 to 0.27 have the second one alone.
+        substrings=(
+            "VllmConfig does not have enough slots to schedule a token",
+            "which does not allow any tokens to be scheduled",
+        ),
         before=True,
     ),
     KnownProblem(
@@ -520,6 +525,8 @@ ROWS: tuple[KnownProblem, ...] = (
             "WorkerProc initialization failed due to an exception",
             "WorkerProc failed to start.",
             "died unexpectedly (",
+            # 0.24 says no exit code.
+            "died unexpectedly, shutting down executor",
         ),
     ),
     KnownProblem(
@@ -571,8 +578,10 @@ ROWS: tuple[KnownProblem, ...] = (
         "nccl_hangs",
         LOG,
         "NCCL 2.28.9 of this image is known to hang on two Sparks",
-        "Use an image with NCCL 2.30.4 or newer.",
-        "vllm-project/vllm issues 42354, 41725 and 52504",
+        "Use an image with NCCL 2.30.7 or newer. One pair of Sparks hung with 2.30.7 as well; the server then restarts"
+        " by itself.",
+        "vllm-project/vllm issues 42354 and 41725; NVIDIA/nccl issues 2167, 2213 and 2353;"
+        " MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue 87",
         severity=WARNING,
         substrings=("vLLM is using nccl==2.28.9",),
         explains=("engine_step_timeout", "collective_timeout", "engine_hangs"),
@@ -650,7 +659,8 @@ STAGES: tuple[Stage, ...] = (
         ("GiB memory for KV Cache", "GiB for KV cache on node", "Available KV cache memory:", "KV cache size:"),
         "allocating the KV cache",
     ),
-    Stage("autotune", ("FlashInfer autotune with",), "tuning kernels"),
+    # The second one is of FlashInfer, whatever vLLM writes.
+    Stage("autotune", ("FlashInfer autotune with", "[Autotuner]: Autotuning process starts"), "tuning kernels"),
     Stage("graphs", ("Capturing CUDA graphs", "Graph capturing finished"), "capturing CUDA graphs"),
     Stage(
         "initialized",

@@ -14,6 +14,7 @@ import typing as t
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Range
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import KnownIssue
 
 Mapping = t.Mapping[str, t.Any]
 Options = dict[str, t.Any]
@@ -46,19 +47,6 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True)
-class Issue:
-    """A combination that a public thread reports as bad, under the option by which it is reported."""
-
-    id: str
-    message: str
-    url: str
-    path: str = "release"
-
-    def __str__(self) -> str:
-        return f"{self.message}; see {self.url}"
-
-
-@dataclasses.dataclass(frozen=True)
 class Built:
     """The answer to a request; the options are complete only without errors."""
 
@@ -68,7 +56,7 @@ class Built:
     options: Options
     errors: list[Finding]
     warnings: list[Finding]
-    known_issues: t.Sequence[Issue] = ()
+    known_issues: t.Sequence[KnownIssue] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,8 +179,8 @@ class Engine:
     ranks_by_ssh: bool
     # The environment of a rank on several Sparks.
     fabric: t.Callable[[Ends], dict[str, str]]
-    # Known issues of the NCCL of these ranks.
-    issues_of_ranks: t.Callable[[t.Sequence[Mapping]], list[str]]
+    # What public threads report of its releases.
+    known_issues: t.Sequence[KnownIssue]
 
 
 def is_set(options: Mapping, path: str) -> bool:
@@ -235,7 +223,10 @@ def answer(engine: Engine, built: Built) -> dict[str, t.Any]:
     if built.errors:
         errors = [{"path": error.path, "message": error.message} for error in built.errors]
         return {**about, "failed": True, "msg": failure(engine, built), "errors": errors}
-    issues = [{"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues]
+    issues = [
+        {"id": issue.id, "message": issue.message, "url": issue.url, "refuse": list(issue.refuse)}
+        for issue in built.known_issues
+    ]
     return {
         **about,
         "changed": False,

@@ -27,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     PREVIOUS,
     nodes_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import issues_of_ranks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
@@ -98,7 +99,7 @@ class Deployment:
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
-            "warnings": [*self.warnings, *ENGINES[self.engine].issues_of_ranks(seen.ranks)],
+            "warnings": [*self.warnings, *issues_of_ranks(ENGINES[self.engine].known_issues, seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
             **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),

@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     lifecycle,
     open_webui,
     placement,
+    refused_fields,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
@@ -79,9 +80,16 @@ def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str
     return lifecycle.restart_endpoint(server, published_ports)
 
 
-def api_routes(_run: Run, engine: str = "") -> Result:
-    """Return the routes that the API proxy forwards: those of an engine, or of every engine if it is unknown."""
-    return {"routes": list(ENGINES[engine].routes if engine in ENGINES else OPENAI_ROUTES)}
+def api_routes(_run: Run, engine: str = "", known_issues: t.Sequence[Mapping] = (), record: Mapping = EMPTY) -> Result:
+    """Return the routes that the API proxy forwards, and the fields that it refuses.
+
+    The routes are those of an engine, or of every engine if it is unknown. The fields follow from the known issues of
+    the planned deployment, or from the record of another one.
+    """
+    return {
+        "routes": list(ENGINES[engine].routes if engine in ENGINES else OPENAI_ROUTES),
+        "refused": refused_fields.refusal(refused_fields.of_record(record) if record else known_issues),
+    }
 
 
 def check_container(

@@ -117,7 +117,7 @@ ECHO = engines.Engine(
     container_role="echo_container",
     ranks_by_ssh=False,
     fabric=lambda ends: {{"ECHO_HERE": ends.addresses[0]}},
-    issues_of_ranks=lambda _ranks: [],
+    known_issues=(),
 )
 """
 ECHO_LOG = f"""

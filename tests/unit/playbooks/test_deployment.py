@@ -73,6 +73,13 @@ def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
     assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", ""]
 
 
+def test_the_known_issues_are_those_of_the_plan(tmp_path: Path) -> None:
+    files, read = [str(ROOT / "playbooks/group_vars/all.yml")], ["deployment_settings.known_issues"]
+    plan = {"config": {"known_issues": [{"id": "mine-1"}]}}
+    assert shown(tmp_path, vars_files=files, given={}, read=read) == [[]]
+    assert shown(tmp_path, vars_files=files, given={"speculative_serve_plan": plan}, read=read) == [[{"id": "mine-1"}]]
+
+
 def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path) -> None:
     tasks = yaml.safe_load((ROOT / "roles/api_proxy/tasks/routes.yml").read_text(encoding="utf-8"))
     (task,) = tasks
@@ -82,3 +89,14 @@ def test_the_proxy_knows_the_engine_from_its_caller_or_the_recipe(tmp_path: Path
     assert shown(tmp_path, given={}, read=engine) == [""]
     assert shown(tmp_path, given=recipe, read=engine) == ["vllm"]
     assert shown(tmp_path, given={**recipe, **handover}, read=engine) == ["tensorrt_llm"]
+
+
+def test_the_proxy_refuses_what_the_planned_or_the_recorded_deployment_does_not_bear(tmp_path: Path) -> None:
+    routes = {"ansible.builtin.include_role": {"name": "dgx_spark.speculative.api_proxy", "tasks_from": "routes"}}
+    planned = {"deployment_settings": {"known_issues": [{"refuse": ["mine"], "url": "https://example.org/1"}]}}
+    options = {"speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "/m"}}
+    record = {"engine": "tensorrt_llm", "image": {"reference": "release:1.3.0rc12"}, "options": options}
+    # A server may have no record.
+    for handed_over, field in ((None, "mine"), (record, "logprobs")):
+        given = {**planned, "api_proxy_handover": {"record": handed_over}}
+        assert shown(tmp_path, routes, given=given, read=["__api_proxy_api.refused.fields[0]"]) == [field]

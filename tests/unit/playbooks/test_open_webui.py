@@ -273,10 +273,13 @@ def test_nothing_is_made_or_pulled_for_a_server_that_does_not_answer() -> None:
     )
 
 
-def test_the_proxy_gets_the_engine_of_the_server() -> None:
-    """Otherwise this playbook would close routes that the deployment's own run has opened."""
+def test_the_proxy_gets_the_engine_and_the_record_of_the_server() -> None:
+    """Otherwise this playbook would close routes that the deployment's own run opens, and pass what that refuses."""
     *_others, run = yaml.safe_load((PLAYBOOKS / "open_webui.yml").read_text(encoding="utf-8"))
-    engines = [
-        task["vars"]["api_proxy_handover"]["engine"] for task in run["tasks"] if "api_proxy_handover" in str(task)
+    handed = [task["vars"]["api_proxy_handover"] for task in run["tasks"] if "api_proxy_handover" in str(task)]
+    assert handed == 2 * [
+        {
+            "engine": "{{ __open_webui_server['dgx_spark.speculative.engine'] | default('') }}",
+            "record": "{{ deployment_records.records.present }}",
+        }
     ]
-    assert engines == ["{{ __open_webui_server['dgx_spark.speculative.engine'] | default('') }}"] * 2

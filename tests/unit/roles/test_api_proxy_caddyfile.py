@@ -21,6 +21,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import ACCEPTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import refused_fields
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server
@@ -117,6 +118,95 @@ def code_of(answer: Answer) -> tuple[int, str]:
     error = json.loads(answer[2])["error"]
     assert set(error) == {"message", "type", "code"}
     return answer[0], error["code"]
+
+
+FIELDS = ("logprobs", "top_logprobs", "return_context_logits")
+
+
+@pytest.fixture(name="careful")
+def fixture_careful(tmp_path: Path, upstream: Upstream) -> t.Iterator[Proxy]:
+    """A proxy before a server that a request for logprobs ends."""
+    issues = [{"refuse": FIELDS, "url": "https://example.org/1"}]
+    routes = list(TENSORRT_LLM.routes)
+    proxy = Proxy(tmp_path, upstream.url, lan=False, names=[], routes=routes, refused=refused_fields.refusal(issues))
+    proxy.keys.ensure(["default"], "api_proxy")
+    proxy.start()
+    yield proxy
+    proxy.close()
+
+
+ENDS_IT = [
+    b'{"logprobs": true}',
+    b'{"model":"m","logprobs":true,"messages":[]}',
+    b'{"logprobs"\n\t :\r\n 1}',
+    b'{"logprobs": "true"}',
+    b'{"logprobs": -1, "top_logprobs": 0}',
+    b'{"logprobs": 0.1e1}',
+    b'{"logprobs": false, "logprobs": true}',
+    b'{"top_logprobs": 5}',
+    b'{"return_context_logits": true}',
+    # A name may have escapes, also in capitals.
+    b'{"logprob\\u0073": true}',
+    b'{"\\u006Cog\\u0070robs": true}',
+    b'{"top\\u005flogprobs": 2}',
+    # The server finds out itself in which encoding a body is.
+    '{"logprobs": true}'.encode("utf-16"),
+    '{"logprobs": true}'.encode("utf-16-le"),
+    '{"logprobs": true}'.encode("utf-32-be"),
+    b"\xef\xbb\xbf" + b'{"logprobs": true}',
+    # What is not text stops no comparison.
+    b'{"x": "\xff\xfe", "logprobs": true}',
+]
+HARMLESS = [
+    b"{}",
+    b"",
+    b'{"logprobs": false, "top_logprobs": 0}',
+    b'{"logprobs": null}',
+    b'{"logprobs":false,"messages":[]}',
+    b'{"messages": [{"content": "set \\"logprobs\\": true in the request"}]}',
+    b'{"stop": ["logprobs"], "n": 1}',
+    # The schema of a tool.
+    b'{"properties": {"logprobs": {"type": "boolean"}}}',
+    b'{"my_logprobs": true, "logprobs_mode": 1}',
+    '{"content": "naïve \U0001f600"}'.encode(),
+]
+
+
+@pytest.mark.parametrize("path", TENSORRT_LLM.routes)
+def test_a_field_that_ends_the_server_is_refused(careful: Proxy, upstream: Upstream, path: str) -> None:
+    key = careful.key("default")
+    answers = {body: ask(careful, "POST", path, key, body) for body in ENDS_IT}
+    assert {body: found for body, one in answers.items() if (found := code_of(one)) != (400, "field_refused")} == {}
+    assert b"logprobs" in answers[ENDS_IT[0]][2]
+    assert b"https://example.org/1" in answers[ENDS_IT[0]][2]
+    assert "Server" not in answers[ENDS_IT[0]][1]
+    # In pieces as well.
+    pieces = iter([b'{"log', b'probs": tr', b"ue}"])
+    assert code_of(ask(careful, "POST", path, key, pieces)) == (400, "field_refused")
+    assert upstream.server.requests == []
+    # Without a key nothing is read.
+    assert code_of(ask(careful, "POST", path, None, ENDS_IT[0])) == (401, "invalid_api_key")
+
+
+def test_all_other_requests_pass_whole(careful: Proxy, upstream: Upstream) -> None:
+    key = careful.key("default")
+    bodies = [*HARMLESS, b'{"content": "' + b"x" * 900_000 + b'"}']
+    assert [ask(careful, "POST", "/v1/completions", key, body)[0] for body in bodies] == [200] * len(bodies)
+    assert len(upstream.server.requests) == len(bodies)
+    lengths = [int(headers["Content-Length"]) for headers in upstream.server.headers]
+    assert lengths == [len(body) for body in bodies]
+    assert ask(careful, "GET", "/v1/models", key)[0] == 200
+
+
+def test_a_body_is_compared_within_its_limit(careful: Proxy, upstream: Upstream) -> None:
+    key, parts = careful.key("default"), (b'{"content": "', "é".encode() * 525_000, b'", "logprobs": true}')
+    for body in (b"".join(parts), iter(parts)):
+        assert code_of(ask(careful, "POST", "/v1/completions", key, body)) == (413, "request_too_large")
+    assert upstream.server.requests == []
+
+
+def test_other_servers_are_asked_for_logprobs(proxy: Proxy) -> None:
+    assert ask(proxy, "POST", "/v1/completions", proxy.key("default"), ENDS_IT[0])[0] == 200
 
 
 def test_who_gets_in(proxy: Proxy) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
-    KNOWN_ISSUES,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 
 from tests.soak.promises import NO_ACTION, PROMISES
 from tools import recovery, tables, troubleshooting
@@ -51,7 +49,8 @@ def test_a_method_that_only_options_can_have_says_since_when() -> None:
 
 def test_each_problem_and_issue_has_an_anchor() -> None:
     text = tables.problems() + tables.known_issues()
-    names = [*(row.id for row in CATALOGUE), *(issue.id for issue in KNOWN_ISSUES)]
+    issues = [issue.id for engine in ENGINES.values() for issue in engine.known_issues]
+    names = [*(row.id for row in CATALOGUE), *issues]
     assert [name for name in names if text.count(f'<a id="{name}"></a>') != 1] == []
 
 

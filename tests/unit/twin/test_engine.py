@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import sys
 import typing as t
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from tests.twin.trtllm.server import cli, engine
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.twin.trtllm.server.options import TorchLlmArgs
+from tests.twin.trtllm.server.release import log_probs_of
 from tests.twin.trtllm.server.runtime import EngineDead, Job, Limits, Piece, RequestError, Runtime, Speculation
 
 DOCUMENTS = engine.read_corpus(Path(engine.__file__).with_name("corpus.txt"))
@@ -64,6 +67,50 @@ def pieces(engine_: Runtime, request: Job) -> list[Piece]:
         return [piece async for piece in engine_.run(request)]
 
     return asyncio.run(collect())
+
+
+ASKING = job(TRAIN, max_tokens=8, log_probs=True)
+
+
+def test_log_probabilities_end_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit):
+        pieces(runtime(log_probs="ends"), ASKING)
+    assert "return_log_probs not implemented for" in caplog.text
+
+
+def test_log_probabilities_hang_the_engine_for_good() -> None:
+    async def both() -> list[bool]:
+        server = runtime(log_probs="hangs")
+        requests = [asyncio.ensure_future(server.run(one).__anext__()) for one in (ASKING, job(TRAIN, max_tokens=8))]
+        await asyncio.wait(requests, timeout=0.2)
+        done = [one.done() for one in requests]
+        for one in requests:
+            one.cancel()
+        return done
+
+    assert asyncio.run(both()) == [False, False]
+
+
+def test_log_probabilities_are_refused_or_left_out() -> None:
+    with pytest.raises(RequestError, match="logprobs"):
+        runtime(log_probs="refused").budget(ASKING)
+    assert pieces(runtime(), ASKING)[-1].completion_tokens == 8
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("1.2.0rc1", "ends"),
+        ("1.2.0", "ends"),
+        ("1.3.0rc9", "ends"),
+        ("1.3.0rc12", "hangs"),
+        ("1.3.0rc29", "refused"),
+        ("1.4.0rc1", "refused"),
+    ],
+)
+def test_what_a_release_makes_of_log_probabilities(release: str, expected: str) -> None:
+    assert log_probs_of(release) == expected
 
 
 def test_counters_agree_with_the_answer() -> None:

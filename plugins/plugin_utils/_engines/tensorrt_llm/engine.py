@@ -18,10 +18,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     Section,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
-    issues_of_nccl,
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
+    KNOWN_ISSUES,
+    build,
+    render,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import build, render
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
     FAMILY_NAMES,
     RANGES,
@@ -92,5 +93,5 @@ TENSORRT_LLM = Engine(
     container_role="trtllm_container",
     ranks_by_ssh=True,
     fabric=fabric,
-    issues_of_ranks=issues_of_nccl,
+    known_issues=KNOWN_ISSUES,
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+from pathlib import Path
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
@@ -24,13 +25,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     render_yaml,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report, seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
+    Case,
+    read,
+    report_issues,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
-    SIZED_BY_BYTES,
-    Case,
-    known_issues,
-)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
     Release,
     find_release,
@@ -41,16 +42,27 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.ten
     Subject,
     spec,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import (
+    FAMILIES,
+    Family,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
     SPELLINGS,
     Spelling,
     decided_keys,
     method_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
+    SPECULATION,
+)
 
 RAW = "raw"
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"
+# A decoding type stands for itself where it is that of no method.
+TYPES = (name for family in FAMILIES for name in family["sections"][SPECULATION]["variants"])
+KNOWN_ISSUES = read(Path(__file__).with_name("known_issues.yml"), TYPES)
+# The issue of releases that size the KV cache by bytes. Its row has the models; the plan has the bytes.
+SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 
 
 def _effective_method(request: Request) -> str:
@@ -152,9 +164,7 @@ def _build(request: Request) -> Built:
     )
     for rule in RULES:
         rule(subject)
-    issues = known_issues(_case(request, release, subject))
-    for issue in issues:
-        report.warn(issue.path, str(issue))
+    issues = report_issues(KNOWN_ISSUES, _case(request, release, subject), report)
     errors, warnings = (_as_parameters(found, request, family) for found in (report.errors, report.warnings))
     return Built(release.name, family["name"], method, options, errors, warnings, issues)
 

@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
+    KNOWN_ISSUES,
     RANGES,
     build,
     misfits,
@@ -84,5 +85,5 @@ VLLM = Engine(
     container_role="vllm_container",
     ranks_by_ssh=False,
     fabric=fabric,
-    issues_of_ranks=lambda _ranks: [],
+    known_issues=KNOWN_ISSUES,
 )

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
     Range,
@@ -18,6 +19,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request, render_yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
+    Case,
+    read,
+    report_issues,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
     needs_draft_model,
@@ -36,8 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     section_of,
 )
 
-# Before it, the page cache counts as used memory, and the NCCL of its images hangs: vllm-project/vllm pull request
-# 48140 and issue 42354.
+# Before it, the page cache counts as used memory: vllm-project/vllm pull request 48140.
 FIRST = "0.24.0"
 # From here on an answer may have the counts of its own drafts (vllm/engine/arg_utils.py).
 COUNTING, COUNTS = "0.29.0", "per-request-spec-decode-metrics"
@@ -46,6 +51,7 @@ RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 RANGES: list[Range] = [[FIRST, None]]
 # Such images have kernels for compute capability 12.0 alone, say builders of images for Sparks. A GB10 has 12.1.
 NO_GB10 = "-cu129"
+KNOWN_ISSUES = read(Path(__file__).with_name("known_issues.yml"))
 UNREAD = "options are judged by the image only"
 HEADER = "# Managed by Ansible, collection dgx_spark.speculative; local edits are overwritten.\n"
 
@@ -158,8 +164,11 @@ def build(request: Request) -> Built:
     subject = Subject(options, is_read, report)
     for rule in RULES:
         rule(subject)
+    drafting = method_of(options.get(SPECULATION)) or NONE
+    case = Case(version, drafting, options, request.target_model or "", request.world_size)
+    issues = report_issues(KNOWN_ISSUES, case, report)
     method = request.method or (NONE if options.get(SPECULATION) is None else "raw")
-    return Built(name, "", method, options, report.errors, report.warnings)
+    return Built(name, "", method, options, report.errors, report.warnings, issues)
 
 
 def render(options: t.Mapping[str, t.Any]) -> str:

@@ -115,6 +115,12 @@ class CompletionRequest(Sampled):
     logprobs: t.Optional[int] = None
     suffix: t.Optional[str] = None
 
+    @property
+    def log_probs(self) -> bool:
+        if self.logprobs and FAMILY == "1.2":
+            raise RequestError("logprobs is not supported")
+        return bool(self.logprobs or self.return_context_logits)
+
     def prompts(self) -> list[str]:
         if isinstance(self.prompt, str):
             return [self.prompt]
@@ -275,6 +281,7 @@ class Server:
                 ignore_end=request.ignore_eos,
                 min_tokens=request.min_tokens,
                 stop=request.stops(),
+                log_probs=request.log_probs,
             )
             for prompt in request.prompts()
         ]
@@ -359,6 +366,7 @@ class Server:
             ignore_end=request.ignore_eos,
             min_tokens=request.min_tokens,
             stop=request.stops(),
+            log_probs=bool(request.logprobs),
         )
         self.runtime.budget(job)
         return job

@@ -25,7 +25,7 @@ from .checkpoint import Checkpoint
 from .loading import Task, load
 from .machine import count_gpus, log, read_faults, read_gpu, start_log
 from .proxy import Ranks
-from .release import EARLY, FAMILY, RECENT, RELEASE
+from .release import EARLY, FAMILY, LOG_PROBS, RECENT, RELEASE
 from .runtime import Runtime, Speculation
 
 if t.TYPE_CHECKING or FAMILY == "1.3":
@@ -318,6 +318,7 @@ def _speculation(args: TorchLlmArgs) -> Speculation | None:
         getattr(config, "max_matching_ngram_size", 0),
         getattr(config, "is_use_oldest", True),
         config.counted,
+        LOG_PROBS if config.one_model else "answered",
     )
 
 

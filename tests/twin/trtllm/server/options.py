@@ -78,6 +78,11 @@ class DecodingBaseConfig(Strict):
     def samples_freely(self) -> bool:
         return self.allow_advanced_sampling
 
+    @property
+    def one_model(self) -> bool:
+        """Return whether the drafts are made in the target's own passes."""
+        return self.kind not in ("", "ngram") and getattr(self, "eagle3_one_model", True) is not False
+
     @field_validator("draft_len_schedule")
     @classmethod
     def _schedule(cls, value: dict[int, int] | None) -> dict[int, int] | None:

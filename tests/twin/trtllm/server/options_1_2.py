@@ -68,6 +68,10 @@ class DecodingBaseConfig(Strict):
         return True
 
     @property
+    def one_model(self) -> bool:
+        return bool(getattr(self, "eagle3_one_model", False))
+
+    @property
     def samples_freely(self) -> bool:
         return bool(getattr(self, "allow_advanced_sampling", False))
 

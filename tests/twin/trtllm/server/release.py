@@ -10,6 +10,8 @@ import re
 import typing as t
 
 Family = t.Literal["1.2", "1.3"]
+# What a request for log-probabilities does to a server that drafts in one model; otherwise it is answered.
+LogProbs = t.Literal["answered", "ends", "hangs", "refused"]
 
 DEFAULT = "1.3.0rc12"
 
@@ -36,6 +38,18 @@ def recent(release: str) -> bool:
     return _number(release) >= (1, 4) or (family_of(release) == "1.3" and int(candidate[1] if candidate else 99) >= 27)
 
 
+def log_probs_of(release: str) -> LogProbs:
+    """Return what a release does that drafts in one model: NVIDIA/TensorRT-LLM pull requests 12547 and 18401.
+
+    An assertion ends it; later only its forked workers crash, with which it hangs; from then on the request is refused.
+    """
+    candidate = re.search(r"rc(\d+)", release)
+    number = int(candidate[1]) if candidate else 99
+    if family_of(release) == "1.2" or (_number(release) == (1, 3) and number < 10):
+        return "ends"
+    return "refused" if recent(release) else "hangs"
+
+
 def _number(release: str) -> tuple[int, ...]:
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (1, 3)
@@ -45,3 +59,4 @@ RELEASE = os.environ.get("TRT_LLM_VERSION") or DEFAULT
 FAMILY: Family = family_of(RELEASE)
 EARLY = early(RELEASE)
 RECENT = recent(RELEASE)
+LOG_PROBS = log_probs_of(RELEASE)

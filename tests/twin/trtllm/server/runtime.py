@@ -16,6 +16,7 @@ import typing as t
 from . import diary, engine
 from .loading import Limits
 from .machine import Faults, Gpu, log
+from .release import LogProbs
 
 if t.TYPE_CHECKING:
     from .proxy import Ranks
@@ -50,6 +51,7 @@ class Speculation:
     lookup_longest: int = 2
     lookup_oldest: bool = True
     counted: bool = True
+    log_probs: LogProbs = "answered"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Job:
     ignore_end: bool = False
     min_tokens: int = 0
     stop: tuple[str, ...] = ()
+    log_probs: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +145,7 @@ class Runtime:
         self._iteration = 0
         self._accepted_requests = 0
         self._dead = False
+        self._hangs = False
         self.running = 0
         self.waiting = 0
         self.totals = Totals()
@@ -159,6 +163,10 @@ class Runtime:
         return self._speculation is not None and self._speculation.counted
 
     @property
+    def _log_probs(self) -> LogProbs:
+        return self._speculation.log_probs if self._speculation is not None else "answered"
+
+    @property
     def dead(self) -> bool:
         """Return whether the engine has failed. It never recovers."""
         limit = self._faults().unhealthy_after_requests
@@ -170,6 +178,11 @@ class Runtime:
     def budget(self, job: Job) -> int:
         """Return the number of tokens that the request may generate. Reject a request that does not fit."""
         limits = self.limits
+        if job.log_probs and self._log_probs == "refused":
+            raise RequestError(
+                "The following output options are not supported with speculative decoding: logprobs. Drop these "
+                "options from the request, or disable speculative decoding."
+            )
         if not limits.chunked_prefill and job.prompt_tokens > limits.max_num_tokens:
             raise RequestError(
                 f"The sum of prompt length ({float(job.prompt_tokens)}) and query length (0) should not exceed "
@@ -201,7 +214,17 @@ class Runtime:
             self.waiting -= 1
         self.running += 1
         try:
-            if faults.hang_after_requests is not None and self._accepted_requests > faults.hang_after_requests:
+            if job.log_probs and self._log_probs == "ends":
+                log.error("AssertionError: return_log_probs not implemented for MTPSampler")
+                os._exit(1)
+            if job.log_probs and self._log_probs == "hangs":
+                log.warning(
+                    "return_log_probs not supported with speculative decoding, skipping for request %s",
+                    self._accepted_requests,
+                )
+                self._hangs = True
+            limit = faults.hang_after_requests
+            if self._hangs or (limit is not None and self._accepted_requests > limit):
                 await asyncio.Event().wait()
             async for piece in self._generate(job, budget, faults, arrival):
                 yield piece

@@ -448,6 +448,8 @@ CAUSES = [
         "[TensorRT-LLM][ERROR] No available XQA kernels are found for speculative decoding mode",
         "xqa_kernels",
     ),
+    (TRACEBACK + "AssertionError: return_log_probs not implemented for MTPSampler", "logprobs_asked"),
+    (TRACEBACK + "AssertionError: return_context_logits not implemented for speculative sampler", "logprobs_asked"),
     (TRACEBACK + "RuntimeError: CUDA error: an illegal instruction was encountered", "illegal_instruction"),
     (TRACEBACK + "RuntimeError: CUDA error: an illegal memory access was encountered", "illegal_memory_access"),
     (
@@ -601,6 +603,10 @@ REMARKS = [
     ("Loading weights concurrently:   0%|          | 0/1288 [00:00<?, ?it/s]", "loading_stalled"),
     ("[1763657465.1] UCX  WARN  network device 'enp1s0f1np1' is not available", "ucx_device"),
     ("[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0", "all_reduce_stalled"),
+    (
+        "[W] return_log_probs not supported with speculative decoding, skipping for request 7",
+        "logprobs_left_out",
+    ),
     (
         "[Autotuner]: Skipping tactic <MoERunner> 14, due to failure:\n"
         "[TensorRT-LLM][ERROR] Assertion failed: Failed to initialize cutlass TMA WS grouped gemm. "

@@ -145,6 +145,20 @@ def test_loading_progress_follows_the_steps() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO 11-28 04:25:44 [kernel_warmup.py:310] Running FlashInfer autotune with 8192 tokens and token buckets 1.",
+        # 0.24 to 0.28 say nothing themselves.
+        "2026-08-23 08:10:28,622 - INFO - autotuner.py - flashinfer.jit: [Autotuner]: Autotuning process starts ...",
+    ],
+)
+def test_tuning_of_kernels_is_a_step_in_any_release(line: str) -> None:
+    start = "(APIServer pid=1) INFO 11-28 04:20:47 [utils.py:1] non-default args: {}\n"
+    found = server_log.loading_progress(f"{start}(EngineCore pid=79) {line}\n")
+    assert (found and found.text) == "tuning kernels"
+
+
 def test_loading_progress_of_vllm() -> None:
     assert [text for text in loading_texts("vllm_ready") if not text.startswith("waiting: ")] == [
         "reading the options",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
     SIZED_BY_BYTES,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import (
@@ -343,6 +343,14 @@ def test_an_engine_that_judges_models_gets_them_as_the_server_does() -> None:
     assert texts["judge.py"] == (PROGRAMS / "vllm.py").read_text(encoding="utf-8")
     places = {mount["source"]: mount["target"] for mount in request["mounts"] if mount["read_only"]}
     assert places == {"/home/me/hub": "/cache/huggingface/hub", "/models/draft": draft}
+
+
+@pytest.mark.parametrize(("release", "known"), [("0.25.1", ["nccl-hang-42354"]), ("0.28.0", [])])
+def test_the_plan_tells_the_known_issues_of_vllm(release: str, known: list[str]) -> None:
+    recipe = {**VLLM, "image": f"vllm/vllm-openai:v{release}", "sparks": 2}
+    plan = for_vllm(MODELS, recipe)
+    assert [issue["id"] for issue in plan["config"]["known_issues"]] == known
+    assert len([warning for warning in plan["warnings"] if "/issues/42354" in warning]) == len(known)
 
 
 def test_what_was_checked_with_models_is_for_their_commits() -> None:

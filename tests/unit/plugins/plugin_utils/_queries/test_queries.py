@@ -93,7 +93,7 @@ def test_what_was_decided_holds_for_the_same_inputs() -> None:
 
 def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
     plan = served.decide(run(), **FACTS)
-    assert plan.pop("warnings") == []
+    del plan["warnings"]
     assert served.reuse_or_decide(run(), plan)["warnings"] == []
     assert served.memory(run(), plan, FACTS["facts"])["warnings"] == []
 
@@ -191,10 +191,28 @@ def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
 
 def test_the_proxy_forwards_the_routes_of_the_engine() -> None:
     common = ["/v1/chat/completions", "/v1/completions", "/v1/responses"]
-    assert placement.api_routes(run(), "tensorrt_llm") == {"routes": common}
-    assert placement.api_routes(run(), "vllm") == {"routes": [*common, "/v1/messages", "/v1/messages/count_tokens"]}
+    assert placement.api_routes(run(), "tensorrt_llm")["routes"] == common
+    assert placement.api_routes(run(), "vllm")["routes"] == [*common, "/v1/messages", "/v1/messages/count_tokens"]
     # The role alone does not know the engine.
-    assert placement.api_routes(run()) == placement.api_routes(run(), "another") == {"routes": common}
+    assert placement.api_routes(run())["routes"] == placement.api_routes(run(), "another")["routes"] == common
+
+
+DRAFTS = {"speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "/m"}}
+
+
+@pytest.mark.parametrize(("release", "refuses"), [("1.3.0rc12", True), ("1.3.0rc29", False)])
+def test_the_proxy_refuses_what_a_recorded_deployment_does_not_bear(release: str, refuses: bool) -> None:
+    record = {
+        "engine": "tensorrt_llm",
+        "image": {"reference": f"nvcr.io/nvidia/tensorrt-llm/release:{release}"},
+        "options": DRAFTS,
+        "family": "1.3",
+        "target_model": "openai/gpt-oss-120b",
+        "cluster": {},
+    }
+    refused = placement.api_routes(run(), "tensorrt_llm", record=record)["refused"]
+    assert (refused.get("fields", [])[:1] == ["logprobs"]) == refuses
+    assert placement.api_routes(run(), "tensorrt_llm")["refused"] == {}
 
 
 def test_a_query_has_forms_and_none_is_asked_twice() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import DataError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines import known_issues
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import (
-    known_issues,
     schema,
     spelling,
     vocabulary,
@@ -106,6 +106,7 @@ def test_a_method_that_cannot_be_used(tmp_path: Path, before: str, after: str, s
         ("options: {a.b: 1}", "- mine-1.options.a.b must be a list, not 1"),
         ("unless: [a]", "- mine-1.unless must be a mapping, not ['a']"),
         ("sparks: 0", "- mine-1.sparks is 0, but must be 1 or more"),
+        ("refuse: [a b]", "- mine-1.refuse[0] is 'a b', but must be the name of a field"),
     ],
 )
 def test_an_issue_that_cannot_be_used(tmp_path: Path, more: str, said: str) -> None:

@@ -4,7 +4,9 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Combinations of release, method, model and options that public threads report as bad: the rows of known_issues.yml.
+"""Combinations of release, method, model and options that public threads report as bad.
+
+Each engine has its rows in its known_issues.yml.
 
 They are warnings, not errors: each was seen on one machine, and may be fixed in an image whose tag does not show it.
 The range of releases is what the thread reports, not what may be affected.
@@ -20,6 +22,7 @@ A row, under a name with the thread's number
     nccl         the first and the last version of NCCL; reported when the ranks have reported theirs
     options      by path, values of an engine option, one of which must match; null for an option that is not set
     unless       the same, none of which may match
+    refuse       the fields of a request that bring it about, which the API proxy refuses
 """
 
 from __future__ import annotations
@@ -30,18 +33,10 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, within
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import RELEASE, Version, within
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Issue
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
-    RELEASE,
-    SPECULATION,
-)
-
-# The issue of releases that size the KV cache by bytes. Its row has the models; the plan has the bytes.
-SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 
 Values = t.Mapping[str, t.Sequence[t.Any]]
 
@@ -67,9 +62,13 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class KnownIssue(Issue):
+class KnownIssue:
     """One row."""
 
+    id: str
+    message: str
+    url: str
+    path: str = "release"
     first: str | None = None
     last: str | None = None
     models: str = ""
@@ -78,6 +77,10 @@ class KnownIssue(Issue):
     nccl: t.Sequence[str] = ()
     options: Values = dataclasses.field(default_factory=dict)
     unless: Values = dataclasses.field(default_factory=dict)
+    refuse: t.Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.message}; see {self.url}"
 
     def matches(self, case: Case) -> bool:
         """Return whether a deployment is affected."""
@@ -103,21 +106,20 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
-# A decoding type stands for itself where it is that of no method.
-TYPES = (name for family in FAMILIES for name in family["sections"][SPECULATION]["variants"])
+FIRST_LAST = Field(str, pattern=RELEASE, form="a release such as 1.3.0rc12 or 0.28.0")
 VALUES = Field(dict, each=Field(list, required=True))
 ROW: dict[str, Field] = {
     "message": Field(str, required=True),
     "url": Field(str, required=True),
     "path": Field(str),
-    "first": RELEASE,
-    "last": RELEASE,
+    "first": FIRST_LAST,
+    "last": FIRST_LAST,
     "models": Field(str),
-    "method": Field(str, choices=tuple(dict.fromkeys((*CHOICES, *TYPES)))),
     "sparks": Field(int, least=1),
     "nccl": Field(list, each=Field(str, pattern=re.compile(r"\d+\.\d+\.\d+"), form="a version such as 2.28.9")),
     "options": VALUES,
     "unless": VALUES,
+    "refuse": Field(list, each=Field(str, pattern=re.compile("[a-z_]+"), form="the name of a field")),
 }
 
 
@@ -135,27 +137,28 @@ def _errors(name: str, row: t.Mapping[str, t.Any]) -> list[str]:
     return errors
 
 
-def read(path: Path) -> tuple[KnownIssue, ...]:
-    """Return the issues of a file; raises DataError."""
-    rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
+def read(path: Path, own_methods: t.Iterable[str] = ()) -> tuple[KnownIssue, ...]:
+    """Return the issues of an engine, which has methods of its own besides ours; raises DataError."""
+    method = Field(str, choices=tuple(dict.fromkeys((*CHOICES, *own_methods))))
+    rows = load(path, Field(dict, each=Field(dict, required=True, fields={**ROW, "method": method})))
     refuse(path, [error for name, row in rows.items() for error in _errors(name, row)])
     return tuple(KnownIssue(id=name, **row) for name, row in rows.items())
 
 
-KNOWN_ISSUES = read(Path(__file__).with_suffix(".yml"))
+def report_issues(issues: t.Iterable[KnownIssue], case: Case, report: Report) -> list[KnownIssue]:
+    """Return the issues that a deployment runs into, in the order of the rows, and report each as a warning."""
+    found = [issue for issue in issues if issue.matches(case)]
+    for issue in found:
+        report.warn(issue.path, str(issue))
+    return found
 
 
-def known_issues(case: Case) -> list[KnownIssue]:
-    """Return the known issues a case runs into, in the order of the rows."""
-    return [issue for issue in KNOWN_ISSUES if issue.matches(case)]
-
-
-def issues_of_nccl(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return the known issues of the NCCL that the ranks of several Sparks have, by what they said of themselves."""
+def issues_of_ranks(issues: t.Sequence[KnownIssue], ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the issues of the NCCL that the ranks of several Sparks have, by what they said of themselves."""
     versions = {str((rank.get("versions") or {}).get("NCCL") or "") for rank in ranks if isinstance(rank, dict)}
     return [
         f"NCCL {version}: {issue}"
         for version in sorted(filter(None, versions))
-        for issue in KNOWN_ISSUES
+        for issue in issues
         if len(ranks) >= issue.sparks and issue.is_of_nccl(version)
     ]
