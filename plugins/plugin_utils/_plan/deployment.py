@@ -28,7 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     nodes_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, option_check
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL
 
@@ -98,7 +98,11 @@ class Deployment:
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
-            "warnings": [*self.warnings, *ENGINES[self.engine].issues_of_ranks(seen.ranks)],
+            "warnings": [
+                *self.warnings,
+                *ENGINES[self.engine].issues_of_ranks(seen.ranks),
+                *option_check.not_judged(self.image["reference"], seen.option_check),
+            ],
             "served_model": seen.answered["http"]["models"][0],
             **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),
