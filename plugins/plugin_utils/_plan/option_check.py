@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What follows from the answer of check_options.py, which has the image judge the engine options."""
+"""Read the answer of check_options.py, which has the image judge the engine options."""
 
 from __future__ import annotations
 
