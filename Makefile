@@ -116,6 +116,11 @@ engines: dev engine  ## The real vLLM answers modules and clients, is measured, 
 	done; tools/twin.sh down; \
 	test -n "$$ran" || { echo "No case has the words '$(CASES)'. Run without CASES, or with other words."; exit 1; } >&2; test -z "$$failed"
 
+.PHONY: verdicts
+verdicts: dev  ## Ask the real vLLM of four releases about every recipe and configuration, 10 GB (VERDICTS=DIRECTORY has them)
+	@PYTHONPATH=collections $(PYTHON) -m tests.verdicts
+	@pytest --quiet tests/verdicts
+
 .PHONY: soak
 soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, FRESH=1, DETACH=1)
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),15) --seed $(or $(SEED),1) --sparks $(or $(SPARKS),1) \

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parser of the real vLLM: our data have the options that it knows, and it judges them without a model."""
+"""The option check in a container of the image, and our data against its parser.
+
+tests/verdicts asks the same program all questions, of each release.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +60,6 @@ def fixture_models(tag: str, tmp_path: Path) -> Path:
     whole, directory = build.checkpoint(tag), tmp_path / "models"
     changes: dict[str, dict[str, t.Any]] = {
         "target": {},
-        "other-vocabulary": {"vocab_size": 32_000},
-        "odd": {"num_attention_heads": 9, "num_key_value_heads": 3},
-        "quantized": {"quantization_config": {"quant_method": "unheard"}},
-        "unknown": {"architectures": ["UnheardForCausalLM"]},
         "own-code": {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}},
     }
     for name, changed in changes.items():
@@ -103,47 +102,19 @@ def test_the_options_of_the_data_are_those_of_the_parser(tag: str) -> None:
     assert (release.partition("+")[0], kinds) == (READ_RELEASE, KINDS)
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}, None),
-        ({"bogus-option": 3}, "unrecognized arguments: --bogus-option"),
-        ({"enable-auto-tool-choice": True, "tool-call-parser": "unheard"}, "invalid tool call parser: unheard"),
-        ({"kv-cache-dtype": "fp9"}, "argument --kv-cache-dtype: invalid choice: 'fp9'"),
-        ({"speculative-config": {"method": "mtp", "num_speculative_token": 1}}, "num_speculative_token: unknown key"),
-    ],
-)
-def test_the_image_judges(tag: str, tmp_path: Path, options: dict[str, t.Any], complaint: str | None) -> None:
-    answer = judged(tag, tmp_path, options)
-    assert answer["available"]
-    assert answer["accepted"] is (complaint is None)
-    assert (complaint or "") in (answer["error"] or "")
+def test_the_image_judges(tag: str, tmp_path: Path) -> None:
+    answer = judged(tag, tmp_path, {"bogus-option": 3})
+    assert (answer["available"], answer["accepted"]) == (True, False), answer
 
 
-def with_models(target: str, draft: str = "", sparks: int = 1, **environment: str) -> dict[str, t.Any]:
-    paths = {"target": f"/models/{target}", "draft": draft and f"/models/{draft}"}
-    return {**paths, "sparks": sparks, "environment": environment}
-
-
-def drafting(model: str) -> dict[str, t.Any]:
-    return {
-        "speculative-config": {"method": "draft_model", "num_speculative_tokens": 3, "model": f"/models/{model}"},
-        "max-model-len": 2048,
-    }
+def with_models(target: str) -> dict[str, t.Any]:
+    return {"target": f"/models/{target}", "draft": "", "sparks": 1, "environment": {}}
 
 
 @pytest.mark.parametrize(
     ("options", "asked", "complaint"),
     [
-        ({"max-model-len": 2048}, with_models("target"), None),
-        (drafting("target"), with_models("target", "target"), None),
         ({"max-model-len": 16384}, with_models("target"), "is greater than the derived max_model_len"),
-        ({"max-model-len": 2048}, with_models("odd"), None),
-        ({"max-model-len": 2048}, with_models("odd", sparks=2), "attention heads (9) must be divisible by tensor"),
-        (drafting("other-vocabulary"), with_models("target", "other-vocabulary"), "the same vocabulary size"),
-        ({"quantization": "nvfp4"}, with_models("target"), "Unknown quantization method: nvfp4"),
-        ({"quantization": "fp8"}, with_models("quantized"), "quantization"),
-        ({}, with_models("unknown"), "are not supported for now"),
         ({"trust-remote-code": True, "max-model-len": 2048}, with_models("own-code"), None),
     ],
 )

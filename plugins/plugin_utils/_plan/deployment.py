@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import issues_of_ranks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, option_check
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL
 
@@ -99,7 +99,11 @@ class Deployment:
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
-            "warnings": [*self.warnings, *issues_of_ranks(ENGINES[self.engine].known_issues, seen.ranks)],
+            "warnings": [
+                *self.warnings,
+                *issues_of_ranks(ENGINES[self.engine].known_issues, seen.ranks),
+                *option_check.not_judged(self.image["reference"], seen.option_check),
+            ],
             "served_model": seen.answered["http"]["models"][0],
             **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, serving
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, option_check, serving
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
     Form,
@@ -131,4 +131,15 @@ def check(run: Run, plan: Mapping, models: Mapping, programs: str) -> Result:
     return serving.check_request(plan, serving.from_head(models), cache, Path(programs))
 
 
-FORMS: Forms = {"decide": Form(decide), "memory": Form(memory), "check": Form(check, host_vars.MODELS_SOURCE)}
+def judged(run: Run, plan: Mapping, answer: Mapping) -> Result:
+    """Fail if the image rejects the options of a plan, and warn of what it did not judge."""
+    warnings = option_check.not_judged(plan["served"]["image"], answer)
+    return {"warnings": warnings, **run.refusal_result(option_check.refusal(plan, answer))}
+
+
+FORMS: Forms = {
+    "decide": Form(decide),
+    "memory": Form(memory),
+    "check": Form(check, host_vars.MODELS_SOURCE),
+    "judged": Form(judged),
+}

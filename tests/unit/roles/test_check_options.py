@@ -273,7 +273,7 @@ def test_the_stand_in_takes_as_long_as_it_is_told(
 
 # What of vLLM is asked, in the place where releases before 0.33 have it.
 VLLM = {
-    "vllm/__init__.py": '__version__ = "0.32.0"',
+    "vllm/__init__.py": '__version__ = "0.32.0+cu130"',
     "vllm/utils/__init__.py": "",
     "vllm/utils/argparse_utils.py": """
         import argparse, yaml
@@ -330,12 +330,48 @@ VLLM = {
                     os._exit(3)
                 if os.environ.get("REFUSES"):
                     raise Error()
+                if os.environ.get("CONFIG"):
+                    from vllm import config
+                    config.check(os.environ["CONFIG"], os.environ.get("ERROR", "ValueError"))
 
         class Error(ValueError):
+            title = "Sequence"
+
             def errors(self):
                 return [{"msg": "Value error, " + os.environ["REFUSES"]}]
     """,
-    "vllm/config/__init__.py": "",
+    "vllm/config/__init__.py": """
+        import builtins
+
+        class ModelConfig:
+            "The class of pydantic's error."
+
+        class Error(ValueError):
+            title = "ModelConfig"
+
+            def __init__(self, cause):
+                self.row = {"msg": f"Value error, {cause}", "ctx": {"error": cause}} if cause else {"msg": "no number"}
+
+            def errors(self):
+                return [self.row]
+
+        def check(text, kind):
+            if kind == "field":
+                raise Error(None)
+            if kind == "elsewhere":
+                from vllm import elsewhere
+                try:
+                    elsewhere.fail(text)
+                except ValueError as error:
+                    raise Error(error)
+            if kind != "validator":
+                raise getattr(builtins, kind)(text)
+            try:
+                raise ValueError(text)
+            except ValueError as error:
+                raise Error(error)
+    """,
+    "vllm/elsewhere.py": "def fail(text):\n    raise ValueError(text)\n",
     "vllm/config/speculative.py": """
         import dataclasses
         from typing import Literal, Union
@@ -377,7 +413,19 @@ def fixture_vllm(tmp_path: Path) -> Path:
 )
 def test_the_parser_of_vllm_judges(tmp_path: Path, vllm: Path, options: dict[str, t.Any], error: str | None) -> None:
     answer, _output = run(tmp_path, options, vllm, engine="vllm")
-    assert answer == {**ANSWER, "accepted": error is None, "version": "0.32.0", "error": error}
+    assert answer == {**ANSWER, "accepted": error is None, "version": "0.32.0+cu130", "error": error}
+
+
+@pytest.mark.parametrize("place", ["openai.cli_args openai.api_server", "common.cli_args common.launcher"])
+def test_the_parser_is_found_in_each_place_that_a_release_has(tmp_path: Path, vllm: Path, place: str) -> None:
+    moved = vllm / "vllm/entrypoints/launchers"
+    for file, name in zip(("cli_args", "launcher"), place.split(), strict=True):
+        target = vllm / "vllm/entrypoints" / f"{name.replace('.', '/')}.py"
+        target.parent.mkdir(exist_ok=True)
+        (moved / f"{file}.py").rename(target)
+    shutil.rmtree(moved)
+    answer, _output = run(tmp_path, {"tool-call-parser": "unknown"}, vllm, engine="vllm")
+    assert (answer["available"], answer["accepted"]) == (True, False), answer
 
 
 def test_an_image_without_vllm(tmp_path: Path) -> None:
@@ -389,7 +437,7 @@ def test_a_parser_that_needs_a_gpu_is_no_refusal(tmp_path: Path, vllm: Path) -> 
     broken = "def make_arg_parser(parser):\n    raise RuntimeError('Failed to infer device type')\n"
     (vllm / "vllm/entrypoints/launchers/cli_args.py").write_text(broken, encoding="utf-8")
     answer, _output = run(tmp_path, {}, vllm, engine="vllm")
-    assert (answer["available"], answer["version"]) == (False, "0.32.0")
+    assert (answer["available"], answer["version"]) == (False, "0.32.0+cu130")
     assert answer["error"] == "its parser failed: RuntimeError: Failed to infer device type"
 
 
@@ -410,6 +458,17 @@ def of_models(target: str = "/target", sparks: int = 1, **environment: str) -> d
         (of_models(REFUSES=LONG), {"with_models": True, "accepted": False, "error": LONG}),
         # Not about options: pydantic raises the same class for a missing file.
         (of_models(REFUSES="No file"), {"without_models": "Error:"}),
+        # What the classes of vllm/config raise, whatever it says.
+        (of_models(CONFIG="no such pair"), {"with_models": True, "accepted": False, "error": "no such pair"}),
+        (
+            of_models(CONFIG="no such pair", ERROR="validator"),
+            {"with_models": True, "accepted": False, "error": "no such pair"},
+        ),
+        (of_models(CONFIG="x", ERROR="field"), {"with_models": True, "accepted": False, "error": "no number"}),
+        (of_models(CONFIG="no config.json", ERROR="elsewhere"), {"without_models": "Error: no config.json"}),
+        (of_models(CONFIG="no file", ERROR="OSError"), {"without_models": "OSError: no file"}),
+        (of_models(CONFIG="no ray", ERROR="ImportError"), {"without_models": "ImportError: no ray"}),
+        (of_models(CONFIG="It requires Triton."), {"without_models": "ValueError: It requires Triton."}),
         (of_models("/crashes"), {"without_models": "it gave no answer on them"}),
     ],
 )
@@ -417,7 +476,24 @@ def test_the_configuration_of_vllm_judges_the_models(
     tmp_path: Path, vllm: Path, models: dict[str, t.Any], changes: dict[str, t.Any]
 ) -> None:
     answer, _output = run(tmp_path, {}, vllm, engine="vllm", models=models)
-    assert answer == {**ANSWER, "version": "0.32.0", **changes}
+    assert answer == {**ANSWER, "version": "0.32.0+cu130", **changes}
+
+
+def test_only_known_texts_refuse_in_a_release_that_was_not_asked(tmp_path: Path, vllm: Path) -> None:
+    (vllm / "vllm/__init__.py").write_text('__version__ = "0.30.0"', encoding="utf-8")
+    answer, _output = run(tmp_path, {}, vllm, engine="vllm", models=of_models(CONFIG="no such pair"))
+    assert (answer["accepted"], answer["without_models"]) == (True, "ValueError: no such pair")
+    answer, _output = run(tmp_path, {}, vllm, engine="vllm", models=of_models(CONFIG=LONG))
+    assert (answer["accepted"], answer["error"]) == (False, LONG)
+
+
+def test_the_environment_of_a_recipe_replaces_no_part_of_the_check(tmp_path: Path, vllm: Path) -> None:
+    """PYTHONPATH is the user's own choice for the engine. With PYTHONSAFEPATH it would win over the script's place."""
+    for name in ("judge.py", "check_options.py"):
+        (vllm / name).write_text("def judge(*_anything): return True, 'replaced', []\n", encoding="utf-8")
+    environment = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(vllm), "PYTHONDONTWRITEBYTECODE": "1"}
+    answer, _output = run(tmp_path, {"bogus": 1}, vllm, engine="vllm", models=of_models(**environment))
+    assert (answer["version"], answer["accepted"]) == ("0.32.0+cu130", False)
 
 
 def test_options_that_are_refused_are_not_judged_with_the_models(tmp_path: Path, vllm: Path) -> None:

@@ -14,13 +14,14 @@ as without a GPU, the answer on the options alone counts.
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import types
 import typing as t
 from pathlib import Path
 
@@ -51,16 +52,26 @@ def not_available(reason: str) -> Answer:
     return Answer(available=False, accepted=False, version="", error=reason[:ERROR_LIMIT])
 
 
+def engine_half() -> types.ModuleType:
+    """Return judge.py from beside this file. The environment of a recipe can name other directories for modules."""
+    spec = importlib.util.spec_from_file_location("judge", Path(__file__).resolve().with_name("judge.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def judge(options: dict[str, t.Any]) -> Answer:
     """Have the engine's own half of this program judge the options."""
-    available, version, complaints = importlib.import_module("judge").judge(options)
+    available, version, complaints = engine_half().judge(options)
     text = "; ".join(complaints)
     return Answer(available, available and not complaints, version, text[:ERROR_LIMIT] or None)
 
 
 def judge_models(answer: Answer, options: dict[str, t.Any], models: dict[str, t.Any]) -> Answer:
     """Return an answer on options that were accepted, together with the models."""
-    judged, _version, texts = importlib.import_module("judge").judge_models(options, models)
+    judged, _version, texts = engine_half().judge_models(options, models)
     text = "; ".join(texts)[:ERROR_LIMIT]
     if not judged:
         return dataclasses.replace(answer, without_models=text)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment, option_check
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Observation
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import result
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run
@@ -146,6 +146,13 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     quiet = planned(cluster=PAIR).record(seen(answered=answered, figures=figures, ranks=ranks, networks=networks), NOW)
     assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["the model called the tool sum"])
     assert quiet["cluster"] == {**PAIR, "ranks": [{"rank": 0, "network": RDMA}, {"rank": 1, "network": None}]}
+
+
+def test_a_record_says_what_the_image_did_not_judge() -> None:
+    answer = {"available": False, "accepted": False, "version": "", "error": "no parser", "without_models": None}
+    assert planned().record(seen(option_check=answer), NOW)["warnings"] == option_check.not_judged("r:1", answer)
+    asked_again = {"available": True, "accepted": True, "error": None, "without_models": None}
+    assert planned().record(seen(option_check=asked_again), NOW)["warnings"] == []
 
 
 def test_what_nccl_uses_is_found() -> None:
