@@ -28,6 +28,8 @@ SPECULATION = "speculative-config"
 _DATA = yaml.safe_load(Path(__file__).with_name("options.yml").read_text(encoding="utf-8"))
 READ_RELEASE: str = _DATA["release"]
 KINDS: dict[str, str] = {name: kind for kind, names in _DATA["kinds"].items() for name in names}
+# What the configuration classes say of the values of the others.
+SHAPES: dict[str, t.Any] = _DATA["shapes"]
 KIND_WORDS = {"switch": "true or false", "int": "a whole number", "number": "a number"}
 # Sizes that vLLM also reads as 32k or auto. The memory plan counts with them.
 SIZES = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")

@@ -1,0 +1,15 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The effects of TensorRT-LLM's options and variables, by its rows and the schemas of its release families."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects, read_effects
+
+EFFECTS = Effects({}, *read_effects(Path(__file__).with_name("effects.yml")))
