@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.number
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
     CODE,
     FILE,
+    OTHER_MODEL,
     option_effects,
     variable_effect,
 )
@@ -61,6 +62,9 @@ PATH = re.compile(r"(?:^|=)[~/.]|\.(?:gguf|jinja2?|json|py|so|toml|txt|ya?ml)$")
 PLAIN_PATH = re.compile(r"[\w.-]+", re.ASCII)
 Options = dict[str, t.Any]
 Part = dict[str, t.Any]
+# The reason, and the inputs that allow it.
+Refusal = tuple[str, t.Mapping[str, t.Any]]
+LEAVE_OUT = {"without_mods": True}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,34 +160,41 @@ def check_patches(source: Source, choices: Choices, imported: Imported) -> list[
         imported.refuse(
             f"It changes the image or runs commands of its own ({', '.join(names)}), which is not imported. Choose an "
             "image that has these changes, or import the rest without them.",
-            without_mods=True,
+            **LEAVE_OUT,
         )
     for name in names:
         imported.drop(name, "changes the image, or runs commands of its own")
     return names
 
 
-def check_effects(options: Options, choices: Choices, imported: Imported) -> list[str]:
-    """Refuse options that can do more than tune the server. Return the names of those that the user leaves out."""
-    names = []
+def check_effects(
+    options: Options, models: t.Container[str], choices: Choices, imported: Imported
+) -> tuple[list[str], dict[str, Refusal]]:
+    """Return the names of options that the user leaves out, and the refusals of others, by their paths.
+
+    These are the options that can do more than tune the server. The ids and revisions of the recipe's own models are
+    not other ones.
+    """
+    left_out: list[str] = []
+    refused: dict[str, Refusal] = {}
     for effect in option_effects(ENGINE, options):
         place, key, path = position(options, effect.path)
-        is_allowed = effect.path in choices.allow_options
+        name, is_allowed = f"--{path}", effect.path in choices.allow_options
         # The permission for it is another one. Several effects may be in a list, which is left out as a whole.
-        if path == ENGINE.remote_code or key not in place:
+        if path == ENGINE.remote_code or key not in place or (effect.kind == OTHER_MODEL and place[key] in models):
             continue
         file = absent_file(place[key]) if effect.kind in (CODE, FILE) else ""
         if choices.without_mods and not is_allowed:
-            imported.drop(f"--{path}", effect.words)
+            imported.drop(name, effect.words)
             del place[key]
-            names.append(f"--{path}")
+            left_out.append(name)
         elif file:
-            reason = f"--{path} {effect.words}, but the container has no {file}."
-            imported.refuse(reason, **({} if is_allowed else {"without_mods": True}))
+            reason = f"{name} {effect.words}, but the container has no {file}."
+            refused[path] = reason, ({} if is_allowed else LEAVE_OUT)
         elif not is_allowed:
-            allowed = {"allow_options": [effect.path]} if PLAIN_PATH.fullmatch(effect.path) else {}
-            imported.refuse(f"--{path} {effect.words}.", **allowed)
-    return names
+            keep = {"allow_options": [effect.path]}
+            refused[path] = f"{name} {effect.words}.", keep if PLAIN_PATH.fullmatch(effect.path) else LEAVE_OUT
+    return left_out, refused
 
 
 def position(options: Options, path: str, above: str = "") -> tuple[Options, str, str]:
@@ -328,8 +339,7 @@ def concurrency_of(options: Options, choices: Choices, imported: Imported) -> Pa
     if given is not None:
         return {"concurrency": whole(CONCURRENCY, given)}
     imported.notes.append(
-        f"It has no {CONCURRENCY}. {DEFAULT_CONCURRENCY} requests are served at once; for another number, add "
-        "-e concurrency=NUMBER."
+        f"It has no {CONCURRENCY}: {DEFAULT_CONCURRENCY} requests are served at once (-e concurrency=NUMBER)."
     )
     return {"concurrency": DEFAULT_CONCURRENCY}
 
@@ -399,9 +409,9 @@ def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, 
     return {error.path.removeprefix(prefix): error.message for error in errors if error.path.startswith(prefix)}
 
 
-def environment_of(source: Source, image: str, imported: Imported) -> Part:
-    """Return the variables that tune the engine. All others are left out."""
-    kept = {}
+def environment_of(source: Source, image: str, choices: Choices, imported: Imported) -> Part:
+    """Return the variables that tune the engine, or that the user allows. All others are left out."""
+    kept, can_stay = {}, []
     environment = source.mapping("env")
     refused = without_effect(image, environment)
     for name, value in environment.items():
@@ -415,10 +425,13 @@ def environment_of(source: Source, image: str, imported: Imported) -> Part:
             imported.refuse(f"env.{name} must be text or a number.")
         elif "$" in str(value):
             imported.drop(name, "its value comes from a shell")
-        elif effect:
+        elif effect and effect.path not in choices.allow_options:
             imported.drop(name, effect.words)
+            can_stay.append(effect.path)
         else:
             kept[name] = str(value)
+    if can_stay:
+        imported.notes.append(f"If the image needs such a variable: -e allow_options={can_stay[0]}.")
     return {"environment": kept} if kept else {}
 
 
@@ -457,14 +470,21 @@ def options_of(source: Source, command: Command, choices: Choices, imported: Imp
     return parts
 
 
-def check_result(imported: Imported) -> None:
-    """Check the recipe as each other one is checked."""
+def check_result(refused: t.Mapping[str, Refusal], imported: Imported) -> None:
+    """Refuse options, and what each recipe is refused for. No permission keeps an option that a recipe cannot have."""
+    errors: list[str] = []
     try:
-        complete("imported", imported.recipe)
+        if not imported.has_failed:
+            complete("imported", imported.recipe)
     except RecipeError as error:
-        for line in str(error).splitlines():
-            imported.refuse(line.removeprefix("- "))
+        errors = [line.removeprefix("- ") for line in str(error).splitlines()]
         imported.refusals += [imported.hint] * bool(imported.hint)
+    for path, (reason, inputs) in refused.items():
+        better = next((line for line in errors if line.startswith(f"options.{path}: ")), "")
+        imported.refuse(better or reason, **(LEAVE_OUT if better else inputs))
+        errors = [line for line in errors if line != better]
+    for line in errors:
+        imported.refuse(line)
 
 
 def convert(source: Source, choices: Choices) -> Imported:
@@ -476,8 +496,10 @@ def convert(source: Source, choices: Choices) -> Imported:
     command = imported.attempt(command_of, source).get("command")
     parts = options_of(source, command, choices, imported) if command else {}
     options = command.options if command else {}
-    left_out += check_effects(options, choices, imported)
-    environment = imported.attempt(environment_of, source, image.get("image", ""))
+    models = [text for model in ("target_model", "draft_model") for text in parts.get(model, {}).values()]
+    more, refused = check_effects(options, models, choices, imported)
+    left_out += more
+    environment = imported.attempt(environment_of, source, image.get("image", ""), choices)
     note = f"Imported: patched upstream, not verified without its {', '.join(left_out)}" if left_out else ""
     if note:
         imported.notes.append("Patched upstream, not verified: the image may not serve this model without the patches.")
@@ -492,8 +514,7 @@ def convert(source: Source, choices: Choices) -> Imported:
         **environment,
         **({"options": options} if options else {}),
     }
-    if not imported.has_failed:
-        check_result(imported)
+    check_result(refused, imported)
     if imported.refusals:
         raise RecipeImportError(*imported.refusals, inputs=imported.inputs, is_enough=imported.is_enough)
     for key in source.data:

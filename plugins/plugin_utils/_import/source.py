@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import MAX_INT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import CONTROL, describe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import Loader
 
 # The largest known one has 3 kB.
@@ -98,7 +98,9 @@ def check_values(value: t.Any, path: str = "", jinja: re.Pattern[str] | None = J
     if isinstance(value, dict):
         check_values([*value], path, depth=depth + 1)
         for key, part in value.items():
-            check_values(part, f"{path}.{key}".lstrip("."), None if not depth and key in TEMPLATES else jinja, depth + 1)
+            check_values(
+                part, f"{path}.{key}".lstrip("."), None if not depth and key in TEMPLATES else jinja, depth + 1
+            )
     elif isinstance(value, list):
         for part in value:
             check_values(part, path, jinja, depth + 1)
