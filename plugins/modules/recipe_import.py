@@ -32,7 +32,7 @@ attributes:
 options:
   source:
     description:
-      - Path of the file to import, with at most 100 kB. A relative path starts in the working directory.
+      - Path of the file to import, with at most 50 kB. A relative path starts in the working directory.
     type: path
     default: ""
   name:

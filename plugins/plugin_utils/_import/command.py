@@ -24,7 +24,7 @@ NAMED = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 # Values may name each other. More rounds than this are a circle.
 MOST_ROUNDS = 10
 # The largest known command has 2 kB and 25 options.
-MOST_LENGTH, MOST_OPTIONS, MOST_KEYS = 100_000, 500, 10
+MOST_LENGTH, MOST_OPTIONS, MOST_KEYS = 100_000, 200, 10
 # A line continues after a backslash, also with a comment behind it. A line with nothing but a comment does not count.
 TOKEN = re.compile(
     r"""
@@ -198,7 +198,7 @@ def parse(text: str) -> Command:
         flag, equals, value = given.popleft().partition("=")
         if level := re.fullmatch(r"-O(\d)", flag):
             flag, equals, value = "-O", "=", level[1]
-        if not re.fullmatch(r"--?[A-Za-z][\w.-]*", flag):
+        if not re.fullmatch(r"--?[A-Za-z][\w.-]{,200}", flag):
             raise RecipeImportError(f"The command has the word {flag!r} where an option must stand.")
         if not flag.startswith("--") and flag[1:].split(".")[0] not in FORMATS.aliases:
             raise RecipeImportError(f"The command has the short option {flag}, which is not known. Write it in full.")

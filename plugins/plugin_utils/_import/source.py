@@ -21,7 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.form
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import Loader
 
 # The largest known one has 3 kB.
-MOST_BYTES = 100_000
+MOST_BYTES = 50_000
 # An expression, a statement or a comment of Jinja.
 JINJA = re.compile(r"\{\{|\{%|\{#")
 # Values whose doubled braces may be those of JSON. Options are made of them, which are checked again.
@@ -86,7 +86,7 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise RecipeImportError(f"It cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if len(content) > MOST_BYTES:
-        raise RecipeImportError("It has more than 100 kB, which no recipe has. Give another file.")
+        raise RecipeImportError("It has more than 50 kB, which no recipe has. Give another file.")
     return content
 
 
