@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import (
-    command,
-    printable,
-    quote_words,
-    section,
-    wrap_text,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Imported
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
@@ -48,7 +43,7 @@ def file_text(source: Source, imported: Imported) -> str:
 def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
     """Return all reasons against a file, and the one command that imports it if the user allows that."""
     reasons = [reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..." for reason in map(str, error.args)]
-    told = [line for reason in reasons for line in wrap_text(printable(reason), "- ", "  ")]
+    told = [f"- {printable(reason)}" for reason in reasons]
     if not error.inputs:
         return "\n".join(told)
     both = {
@@ -59,7 +54,8 @@ def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
     lead = (
         "If you accept that, run:" if error.is_enough else "Correct the file first. If you accept the rest, run then:"
     )
-    return "\n".join([*told, lead, *command(quote_words(["ansible-playbook", PLAYBOOK, *inputs]))])
+    # The screen keeps a command on one line, so that it can be copied.
+    return "\n".join([*told, lead, f"    {shlex.join(['ansible-playbook', PLAYBOOK, *inputs])}"])
 
 
 def written(name: str, value: t.Any) -> str:
