@@ -179,21 +179,21 @@ def check_effects(
     refused: dict[str, Refusal] = {}
     for effect in option_effects(ENGINE, options):
         place, key, path = position(options, effect.path)
-        name, is_allowed = f"--{path}", effect.path in choices.allow_options
+        is_allowed = effect.path in choices.allow_options
         # The permission for it is another one. Several effects may be in a list, which is left out as a whole.
         if path == ENGINE.remote_code or key not in place or (effect.kind == OTHER_MODEL and place[key] in models):
             continue
         file = absent_file(place[key]) if effect.kind in (CODE, FILE) else ""
         if choices.without_mods and not is_allowed:
-            imported.drop(name, effect.words)
+            imported.drop(f"--{path}", effect.words)
             del place[key]
-            left_out.append(name)
+            left_out.append(f"--{path}")
         elif file:
-            reason = f"{name} {effect.words}, but the container has no {file}."
-            refused[path] = reason, ({} if is_allowed else LEAVE_OUT)
+            reason = f"--{effect.path} {effect.words}, but the container has no {file}."
+            refused[effect.path] = reason, ({} if is_allowed else LEAVE_OUT)
         elif not is_allowed:
-            keep = {"allow_options": [effect.path]}
-            refused[path] = f"{name} {effect.words}.", keep if PLAIN_PATH.fullmatch(effect.path) else LEAVE_OUT
+            keep = {"allow_options": [effect.path]} if PLAIN_PATH.fullmatch(effect.path) else LEAVE_OUT
+            refused[effect.path] = f"--{effect.path} {effect.words}.", keep
     return left_out, refused
 
 
@@ -384,9 +384,9 @@ def speculation_of(target: str, options: Options, imported: Imported) -> Part:
 def check_code(target: Part, options: Options, choices: Choices, imported: Imported) -> None:
     """Keep the option that runs Python of the model's authors only with permission, and with a commit of it."""
     name, model = f"--{ENGINE.remote_code}", target["id"]
-    given = options.pop(ENGINE.remote_code, False)
-    if given is False:
+    if options.get(ENGINE.remote_code, False) is False:
         return
+    given = options.pop(ENGINE.remote_code)
     commit = "" if target.get("revision") else " -e revision=COMMIT"
     if model not in choices.allow_code_of:
         imported.drop(
@@ -411,7 +411,7 @@ def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, 
 
 def environment_of(source: Source, image: str, choices: Choices, imported: Imported) -> Part:
     """Return the variables that tune the engine, or that the user allows. All others are left out."""
-    kept, can_stay = {}, []
+    kept, has_unknown = {}, False
     environment = source.mapping("env")
     refused = without_effect(image, environment)
     for name, value in environment.items():
@@ -427,11 +427,11 @@ def environment_of(source: Source, image: str, choices: Choices, imported: Impor
             imported.drop(name, "its value comes from a shell")
         elif effect and effect.path not in choices.allow_options:
             imported.drop(name, effect.words)
-            can_stay.append(effect.path)
+            has_unknown = True
         else:
             kept[name] = str(value)
-    if can_stay:
-        imported.notes.append(f"If the image needs such a variable: -e allow_options={can_stay[0]}.")
+    if has_unknown:
+        imported.notes.append("To keep an unknown variable, add -e allow_options=environment.NAME.")
     return {"environment": kept} if kept else {}
 
 
@@ -478,13 +478,13 @@ def check_result(refused: t.Mapping[str, Refusal], imported: Imported) -> None:
             complete("imported", imported.recipe)
     except RecipeError as error:
         errors = [line.removeprefix("- ") for line in str(error).splitlines()]
-        imported.refusals += [imported.hint] * bool(imported.hint)
     for path, (reason, inputs) in refused.items():
         better = next((line for line in errors if line.startswith(f"options.{path}: ")), "")
         imported.refuse(better or reason, **(LEAVE_OUT if better else inputs))
         errors = [line for line in errors if line != better]
     for line in errors:
         imported.refuse(line)
+    imported.refusals += [imported.hint] * bool(errors and imported.hint)
 
 
 def convert(source: Source, choices: Choices) -> Imported:
@@ -500,9 +500,9 @@ def convert(source: Source, choices: Choices) -> Imported:
     more, refused = check_effects(options, models, choices, imported)
     left_out += more
     environment = imported.attempt(environment_of, source, image.get("image", ""), choices)
-    note = f"Imported: patched upstream, not verified without its {', '.join(left_out)}" if left_out else ""
+    note = f"Imported: not verified without its {', '.join(left_out)}" if left_out else ""
     if note:
-        imported.notes.append("Patched upstream, not verified: the image may not serve this model without the patches.")
+        imported.notes.append(f"Not verified: the image may not serve this model without {', '.join(left_out)}.")
     imported.recipe = {
         "title": title_of(source, parts),
         "source": f"{source.name}, a recipe of {FORMATS.formats[source.format]}",

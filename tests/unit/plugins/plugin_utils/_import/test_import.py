@@ -278,7 +278,7 @@ def test_without_mods(load: Load) -> None:
     assert (error.inputs, error.is_enough) == ({"without_mods": True}, True)
     choices = Choices(allow_code_of=["docker.io/eugr/spark-vllm"], without_mods=True)
     imported = load(FIRST, choices, **mods, command=command)
-    assert "patched upstream, not verified" in imported.recipe["note"]
+    assert "not verified without its mods, pre_exec, --chat-template" in imported.recipe["note"]
     assert {"mods", "pre_exec", "--chat-template"} <= dict(imported.dropped).keys()
     assert "options" not in imported.recipe
 
@@ -405,8 +405,8 @@ def test_keys_in_a_list_and_keys_with_dots_are_found(load: Load) -> None:
     changes = {"recipe_version": "2", "container": "vllm/vllm-openai:v0.32.0", "command": command}
     error = refused(load, Choices(), **changes)
     assert error.inputs["without_mods"]
-    assert "kv-transfer-config.kv.role" in error.inputs["allow_options"]
-    assert "kv-transfer-config.kv role" not in error.inputs["allow_options"]
+    keys = ("kv_connector_extra_config.a", "kv_connector_extra_config.b", "kv.role")
+    assert error.inputs["allow_options"] == [f"kv-transfer-config.{key}" for key in keys]
     imported = load(FIRST, Choices(without_mods=True), **changes)
     assert imported.recipe["options"] == {"kv-transfer-config": {}, "seed": 1}
     assert "--kv-transfer-config.kv_connector_extra_config" in dict(imported.dropped)
