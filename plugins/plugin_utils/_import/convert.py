@@ -103,7 +103,7 @@ class Imported:
         self.dropped.append((name, reason))
 
     def refuse(self, reason: str, **inputs: t.Any) -> None:
-        """Add a reason and the inputs that allow it, and go on: the user reads all reasons at once."""
+        """Add a reason and the inputs that allow it. The import continues, so that the user reads all reasons at once."""
         self.refusals.append(reason)
         self.is_enough = self.is_enough and bool(inputs)
         for name, value in inputs.items():
@@ -202,8 +202,10 @@ def position(options: Options, path: str, above: str = "") -> tuple[Options, str
 
     A list, or a mapping that is written as a text, counts as a whole.
     """
-    fitting = [key for key in options if f"{path}.".startswith(f"{key}.")]
-    key = max(fitting, key=len, default=path)
+    # A name may have dots itself.
+    parts = path.split(".")
+    beginnings = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    key = next((beginning for beginning in beginnings if beginning in options), path)
     below = path[len(key) + 1 :]
     if below and isinstance(options.get(key), dict):
         return position(options[key], below, f"{above}{key}.")

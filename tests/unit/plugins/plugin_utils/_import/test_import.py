@@ -385,6 +385,7 @@ def test_an_option_that_is_allowed(load: Load, file: str, is_there: bool) -> Non
     choices = Choices(allow_options=["chat-template"])
     changes = {"container": "vllm/vllm-openai:v0.32.0", "command": f"vllm serve a/b --chat-template {file}"}
     if is_there:
+        assert refused(load, Choices(), **changes).inputs == {"allow_options": ["chat-template"]}
         assert load(FIRST, choices, **changes).recipe["options"] == {"chat-template": file}
     else:
         error = refused(load, choices, **changes)
