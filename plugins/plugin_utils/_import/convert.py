@@ -103,7 +103,7 @@ class Imported:
         self.dropped.append((name, reason))
 
     def refuse(self, reason: str, **inputs: t.Any) -> None:
-        """Add a reason and the inputs that allow it. The import continues, so that the user reads all reasons at once."""
+        """Add a reason and the inputs that allow it. The import continues, so that all reasons are read at once."""
         self.refusals.append(reason)
         self.is_enough = self.is_enough and bool(inputs)
         for name, value in inputs.items():
