@@ -25,6 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eff
     CODE,
     FILE,
     OTHER_MODEL,
+    UNKNOWN,
     option_effects,
     variable_effect,
 )
@@ -178,16 +179,21 @@ def check_effects(
     left_out: list[str] = []
     refused: dict[str, Refusal] = {}
     for effect in option_effects(ENGINE, options):
-        place, key, path = position(options, effect.path)
+        way = way_to(options, effect.path)
+        place, key = way[-1]
         is_allowed = effect.path in choices.allow_options
         # The permission for it is another one. Several effects may be in a list, which is left out as a whole.
-        if path == ENGINE.remote_code or key not in place or (effect.kind == OTHER_MODEL and place[key] in models):
+        if (
+            effect.path == ENGINE.remote_code
+            or key not in place
+            or (effect.kind == OTHER_MODEL and place[key] in models)
+        ):
             continue
         file = absent_file(place[key]) if effect.kind in (CODE, FILE) else ""
         if choices.without_mods and not is_allowed:
-            imported.drop(f"--{path}", effect.words)
-            del place[key]
-            left_out.append(f"--{path}")
+            left_out.append(f"--{'.'.join(name for _place, name in way)}")
+            imported.drop(left_out[-1], effect.words)
+            leave_out(way)
         elif file:
             reason = f"--{effect.path} {effect.words}, but the container has no {file}."
             refused[effect.path] = reason, ({} if is_allowed else LEAVE_OUT)
@@ -197,19 +203,24 @@ def check_effects(
     return left_out, refused
 
 
-def position(options: Options, path: str, above: str = "") -> tuple[Options, str, str]:
-    """Return the mapping that has the option of a path, its name there, and its whole path.
+def way_to(options: Options, path: str) -> list[tuple[Options, str]]:
+    """Return the mappings down to the option of a path, each with the next name, which may have dots itself.
 
     A list, or a mapping that is written as a text, counts as a whole.
     """
-    # A name may have dots itself.
     parts = path.split(".")
     beginnings = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     key = next((beginning for beginning in beginnings if beginning in options), path)
-    below = path[len(key) + 1 :]
-    if below and isinstance(options.get(key), dict):
-        return position(options[key], below, f"{above}{key}.")
-    return options, key, above + key
+    below, value = path[len(key) + 1 :], options.get(key)
+    return [(options, key), *(way_to(value, below) if below and isinstance(value, dict) else ())]
+
+
+def leave_out(way: t.Sequence[tuple[Options, str]]) -> None:
+    """Remove an option, and each mapping that is empty without it."""
+    for place, key in reversed(way):
+        del place[key]
+        if place:
+            break
 
 
 def absent_file(value: t.Any) -> str:
@@ -429,7 +440,7 @@ def environment_of(source: Source, image: str, choices: Choices, imported: Impor
             imported.drop(name, "its value comes from a shell")
         elif effect and effect.path not in choices.allow_options:
             imported.drop(name, effect.words)
-            has_unknown = True
+            has_unknown = has_unknown or effect.kind == UNKNOWN
         else:
             kept[name] = str(value)
     if has_unknown:

@@ -51,11 +51,11 @@ def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
         for name, value in given.items()
     }
     inputs = [word for name, value in both.items() if value for word in ("-e", written(name, value))]
-    lead = (
-        "If you accept that, run:" if error.is_enough else "Correct the file first. If you accept the rest, run then:"
-    )
+    lead = "If you accept that, run:" if error.is_enough else "Some of that cannot be allowed. This allows the rest:"
+    instead = "To leave options out instead, replace allow_options by without_mods=true."
     # The screen keeps a command on one line, so that it can be copied.
-    return "\n".join([*told, lead, f"    {shlex.join(['ansible-playbook', PLAYBOOK, *inputs])}"])
+    command = f"    {shlex.join(['ansible-playbook', PLAYBOOK, *inputs])}"
+    return "\n".join([*told, lead, command, *([instead] if "allow_options" in error.inputs else [])])
 
 
 def written(name: str, value: t.Any) -> str:
