@@ -14,9 +14,10 @@ A file of effects
     code, file, network, other_model
                   options that are not, each with the effect as a predicate: the option is the subject. `false` has no
                   effect, and neither has a value of the option's shape in `plain`
-    variables     the same for the variables of the environment, where the names of `plain` stand under their shape
+    unpins        options that replace what runs by the option for remote code: its commit would not hold
+    variables     the same for variables of the environment. The file beside this one has those of all engines
 
-An option within a mapping is written with dots, such as compilation-config.backend. A part * stands for each name.
+An option within a mapping is written with dots, such as compilation-config.backend. A part * stands for any name.
 
 A shape is a list of choices, or one of
     switch        true or false
@@ -46,10 +47,10 @@ CODE, FILE, NETWORK, OTHER_MODEL, UNKNOWN = "code", "file", "network", "other mo
 # The keys of a file of effects.
 KINDS = {"code": CODE, "file": FILE, "network": NETWORK, "other_model": OTHER_MODEL}
 ANY_NAME = "*"
+ENVIRONMENT = "environment."
 
 SWITCHES = ("true", "false", "0", "1", "yes", "no", "on", "off")
 NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?([kmgt]i?)?", re.IGNORECASE)
-PATH, ADDRESS, PARENT = re.compile(r"[/\\~]"), re.compile(r"://"), re.compile(r"\.\.")
 CLASS = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)*\.[A-Za-z_]\w*([.:][A-Za-z_]\w*)*")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 WORDS = ("switch", "int", "number", "text", "any")
@@ -88,34 +89,48 @@ class Effects:
     shapes: t.Mapping[str, Shape]
     options: Rows
     variables: Rows
+    # The paths of options and variables beside which the commit of remote code does not hold.
+    unpins: t.Collection[str]
 
 
-SHAPE = Field(object, required=True)
-TEXTS = Field(dict, each=Field(str, required=True))
-NAMES = Field(list, each=Field(str, required=True))
-ROWS: dict[str, Field] = dict.fromkeys(KINDS, TEXTS)
-FILE_FIELDS: dict[str, Field] = {
-    "plain": Field(dict, each=SHAPE),
-    **ROWS,
-    "variables": Field(dict, fields={"plain": Field(dict, each=NAMES), **ROWS}),
+ROWS: dict[str, Field] = {
+    "plain": Field(dict, each=Field(object)),
+    **dict.fromkeys(KINDS, Field(dict, each=Field(str, required=True))),
+    "unpins": Field(list, each=Field(str, required=True)),
 }
+VARIABLES = {"variables": Field(dict, required=True, fields=ROWS)}
+# The variables of all engines.
+COMMON = Path(__file__).with_suffix(".yml")
 
 
-def read_effects(path: Path) -> tuple[Rows, Rows]:
-    """Return the rows for options and for variables of a file; raises DataError."""
-    data = load(path, Field(dict, fields=FILE_FIELDS))
-    variables = data.get("variables") or {}
-    shapes = [(name, shape) for shape, names in (variables.get("plain") or {}).items() for name in names]
-    options = rows_of(path, list((data.get("plain") or {}).items()), data)
-    return options, rows_of(path, shapes, variables)
+def read_effects(path: Path, shapes: t.Mapping[str, Shape]) -> Effects:
+    """Return the effects of an engine by its file, and by the common one for variables; raises DataError."""
+    common = load(COMMON, Field(dict, fields=VARIABLES))["variables"]
+    options = load(path, Field(dict, fields={**ROWS, **VARIABLES}))
+    own = options["variables"]
+    variables = [rows(COMMON, common), rows(path, own)]
+    return Effects(
+        shapes=shapes,
+        options=rows(path, options),
+        variables=Rows(
+            {name: shape for one in variables for name, shape in one.plain.items()},
+            {name: effect for one in variables for name, effect in one.effects.items()},
+        ),
+        unpins={
+            *options.get("unpins", ()),
+            *(f"{ENVIRONMENT}{name}" for one in (common, own) for name in one.get("unpins", ())),
+        },
+    )
 
 
-def rows_of(path: Path, plain: t.Sequence[tuple[str, Shape]], data: Mapping) -> Rows:
-    found = [(name, (KINDS[kind], words)) for kind in KINDS for name, words in (data.get(kind) or {}).items()]
-    refuse(path, [f"{name} has no shape, but {shape!r}" for name, shape in plain if not is_shape(shape)])
-    for names in ([name for name, _shape in plain], [name for name, _effect in found]):
-        refuse(path, [f"{name} is there twice" for name in sorted({one for one in names if names.count(one) > 1})])
-    return Rows(dict(plain), dict(found))
+def rows(path: Path, data: Mapping) -> Rows:
+    """Return the rows of options, or of variables, in a file."""
+    found = [(name, (KINDS[kind], words)) for kind in KINDS for name, words in data.get(kind, {}).items()]
+    names = [name for name, _effect in found]
+    plain = data.get("plain", {})
+    refuse(path, [f"{name} has no shape, but {shape!r}" for name, shape in plain.items() if not is_shape(shape)])
+    refuse(path, [f"{name} has two effects" for name in sorted({one for one in names if names.count(one) > 1})])
+    return Rows(plain, dict(found))
 
 
 def is_shape(shape: Shape) -> bool:
@@ -133,48 +148,49 @@ def is_of_shape(value: t.Any, shape: Shape) -> bool:
         return text.lower() in SWITCHES
     if shape in ("int", "number"):
         return isinstance(value, (int, float)) or bool(NUMBER.fullmatch(text))
-    return shape == "any" or (shape == "text" and names(text) is None and not CONTROL.search(text))
+    return shape == "any" or (shape == "text" and named(text) is None and not CONTROL.search(text))
 
 
-def names(text: str) -> tuple[str, str] | None:
-    """Return the kind and the words of the effect of a text that names something; None for plain words."""
-    if ADDRESS.search(text):
+def named(text: str) -> tuple[str, str] | None:
+    """Return the kind and the words for a text that names something; None for plain words."""
+    if "://" in text:
         return NETWORK, "has an address as value"
-    if PATH.search(text) or PARENT.search(text):
+    if re.search(r"[/\\~]|\.\.", text):
         return FILE, "has a path as value"
     if any(CLASS.fullmatch(part) for part in re.split(r"[,;\s]+", text)):
         return CODE, "has a class of Python as value"
     return None
 
 
-def lookup(rows: Mapping, path: str) -> t.Any:
+def lookup(found: Mapping, path: str) -> t.Any:
     """Return the row of a path. One with * counts if there is no other."""
-    if path in rows:
-        return rows[path]
+    if path in found:
+        return found[path]
     parts = path.split(".")
-    fitting = (row for row in rows if ANY_NAME in row and fits(row.split("."), parts))
-    return next((rows[row] for row in fitting), None)
+    patterns = (row for row in found if ANY_NAME in row)
+    return next((found[row] for row in patterns if fits(row.split("."), parts)), None)
 
 
 def fits(pattern: t.Sequence[str], parts: t.Sequence[str]) -> bool:
     return len(pattern) == len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
 
 
-def effects_of(path: str, value: t.Any, shape: Shape, rows: Rows) -> t.Iterator[Effect]:
+def effects_of(path: str, value: t.Any, shape: Shape, table: Rows) -> t.Iterator[Effect]:
     """Yield the effects of a value and of all values within it."""
-    row, plain = lookup(rows.effects, path), lookup(rows.plain, path)
-    if isinstance(value, (list, tuple, set)) and value:
+    row, plain = lookup(table.effects, path), lookup(table.plain, path)
+    mapping = as_mapping(value)
+    if isinstance(value, (list, tuple, set)):
         for part in value:
-            yield from effects_of(path, part, shape, rows)
-    elif row and (value is False or value is None or (plain is not None and is_of_shape(value, plain))):
-        return
-    elif row:
+            yield from effects_of(path, part, shape, table)
+    elif row and value is not False and not is_of_shape(value, plain):
         yield Effect(path, *row)
-    elif isinstance(mapping := as_mapping(value), dict):
+    elif row:
+        return
+    elif isinstance(mapping, dict):
         inner = shape if isinstance(shape, dict) else {}
         for key, part in mapping.items():
-            yield from effects_of(f"{path}.{key}", part, inner.get(str(key), inner.get(ANY_NAME)), rows)
-    elif not any(is_of_shape(value, one) for one in (shape, plain)):
+            yield from effects_of(f"{path}.{key}", part, inner.get(str(key), inner.get(ANY_NAME)), table)
+    elif not is_of_shape(value, shape) and not is_of_shape(value, plain):
         yield Effect(path, *unplain(value, shape, plain))
 
 
@@ -183,46 +199,51 @@ def as_mapping(value: t.Any) -> t.Any:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 
 
 def unplain(value: t.Any, shape: Shape, plain: Shape) -> tuple[str, str]:
     """Return the kind and the words for a value without a row, or of another shape."""
-    if plain is None and (shape is None or shape == "other"):
+    if plain is None and shape in (None, "other"):
         return UNKNOWN, NOT_LISTED
-    return names(str(value)) or (UNKNOWN, NOT_OF_SHAPE)
+    return named(str(value)) or (UNKNOWN, NOT_OF_SHAPE)
 
 
-def nested(name: str, value: t.Any) -> tuple[str, t.Any]:
-    """Return an option and its value; a name with dots, another spelling of a key in a mapping, as that mapping."""
-    first, *parts = name.split(".")
-    for part in reversed(parts):
-        value = {part: value}
-    return first, value
+def adds_option(value: t.Any) -> bool:
+    """Return whether a value would be read as an option by an engine that makes a command line of its file."""
+    parts = value if isinstance(value, (list, tuple, set)) else [value]
+    return any(isinstance(part, str) and part.startswith("-") and not NUMBER.fullmatch(part) for part in parts)
 
 
 def option_effects(engine: Engine, options: Mapping) -> list[Effect]:
     """Return all that is not plain in options of an engine, each path once."""
     effects = engine.effects
-    found = [
-        effect
-        for name, value in (nested(str(name), value) for name, value in options.items())
-        for effect in effects_of(name, value, effects.shapes.get(name), effects.options)
-    ]
-    return list({effect.path: effect for effect in reversed(found)}.values())[::-1]
+    found: list[Effect] = []
+    for name, value in ((str(name), value) for name, value in options.items()):
+        if adds_option(value):
+            found.append(Effect(name, CODE, "has a value that begins with a dash, which adds an option of its own"))
+        found += effects_of(name, value, effects.shapes.get(name), effects.options)
+    first: dict[str, Effect] = {}
+    for effect in found:
+        first.setdefault(effect.path, effect)
+    return list(first.values())
 
 
 def variable_effect(engine: Engine, name: str, value: t.Any) -> Effect | None:
     """Return the effect of a variable; None if it only tunes, and has a value of the right shape."""
-    path = f"environment.{name}"
+    path = f"{ENVIRONMENT}{name}"
     if name.startswith(OWN_VARIABLES):
         return Effect(path, CODE, RESERVED)
-    rows = engine.effects.variables
-    shape, row = rows.plain.get(name), lookup(rows.effects, name)
+    shape, row = lookup(engine.effects.variables.plain, name), lookup(engine.effects.variables.effects, name)
     if shape is not None and is_of_shape(value, shape):
         return None
-    if row:
-        return Effect(path, *row)
-    return Effect(path, *unplain(value, None, shape))
+    return Effect(path, *(row or unplain(value, None, shape)))
+
+
+def known_effects(engine: Engine, options: Mapping, environment: Mapping) -> list[Effect]:
+    """Return the effects of options and variables; the engine's rules and its image judge those that are unknown."""
+    variables = (variable_effect(engine, name, value) for name, value in environment.items())
+    found = [*option_effects(engine, options), *(effect for effect in variables if effect)]
+    return [effect for effect in found if effect.kind != UNKNOWN]

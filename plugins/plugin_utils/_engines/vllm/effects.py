@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects, read_effects
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import read_effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SHAPES
 
-EFFECTS = Effects({**KINDS, **SHAPES}, *read_effects(Path(__file__).with_name("effects.yml")))
+EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES})
