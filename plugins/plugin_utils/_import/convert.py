@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import posixpath
 import re
 import typing as t
@@ -428,12 +427,11 @@ def environment_of(source: Source, image: str, choices: Choices, imported: Impor
     environment = source.mapping("env")
     refused = without_effect(image, environment)
     for name, value in environment.items():
-        reasons = [reason for pattern, reason in FORMATS.variables.items() if fnmatch.fnmatchcase(name, pattern)]
         effect = variable_effect(ENGINE, name, value)
         if SECRET.search(name):
             imported.drop(name, "a secret does not belong in a recipe")
-        elif reasons or name in refused:
-            imported.drop(name, reasons[0] if reasons else refused[name])
+        elif name in refused:
+            imported.drop(name, refused[name])
         elif value is None or isinstance(value, (dict, list)):
             imported.refuse(f"env.{name} must be text or a number.")
         elif "$" in str(value):

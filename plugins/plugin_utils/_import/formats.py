@@ -19,7 +19,6 @@ generated   the option of each key of defaults, in a file without a command
 aliases     other names of options, without dashes
 dropped     options that are left out, each with the reason
 secrets     those of them whose value is not repeated
-variables   patterns of variables that are left out, each with the reason
 chat        options that decide what the server does, with the values by which it generates text
 """
 
@@ -64,7 +63,6 @@ class Formats:
     aliases: t.Mapping[str, str]
     dropped: t.Mapping[str, str]
     secrets: t.Sequence[str]
-    variables: t.Mapping[str, str]
     chat: t.Mapping[str, t.Sequence[str]]
 
 
