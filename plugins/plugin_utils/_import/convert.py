@@ -538,7 +538,7 @@ def convert(source: Source, choices: Choices) -> Imported:
 
 def title_of(source: Source, parts: Part) -> str:
     """Return a line for people: the description, the name or the model."""
-    model = parts.get("target_model", {}).get("id")
-    own = source.data.get("metadata")
+    data, own, model = source.data, source.data.get("metadata"), parts.get("target_model", {}).get("id")
     described = own.get("description") if isinstance(own, dict) else ""
-    return " ".join(str(source.text("description") or described or source.text("name") or model).split())
+    texts = (text for text in (data.get("description"), described, data.get("name")) if isinstance(text, str))
+    return " ".join(str(next(filter(str.strip, texts), model)).split())

@@ -364,6 +364,11 @@ def test_all_reasons_at_once_and_one_command(load: Load) -> None:
     )
 
 
+def test_a_title_that_is_no_text(load: Load) -> None:
+    assert load(FIRST, EUGR, description={"a": "b"}).recipe["title"] == "Example-NVFP4"
+    assert load(FIRST, EUGR, description=["a"], name=None).recipe["title"] == "example/Example-NVFP4"
+
+
 def test_what_no_permission_allows(load: Load) -> None:
     error = refused(load, EUGR, command="vllm serve a/b --max-model-len 1 --max-num-seqs none")
     assert not error.is_enough
