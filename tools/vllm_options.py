@@ -25,12 +25,20 @@ HEAD = """\
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The options of `vllm serve` as the parsers and the configuration classes of the releases have them, written by tools/vllm_options.py.
-# rules.py and effects.py explain the keys.
+# The options of `vllm serve` as the parsers and the configuration classes of its releases have them. Written by
+# tools/vllm_options.py; rules.py explains the keys.
+# yamllint disable rule:indentation rule:line-length
 """
 ORDER = ("switch", "int", "number", "other")
 
 Shape = t.Any
+
+
+class Indented(yaml.SafeDumper):
+    """A dumper that indents the items of a list, as the other data files do."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
 
 
 def read(output: str) -> tuple[str, dict[str, str], dict[str, Shape]]:
@@ -66,13 +74,9 @@ def written(releases: t.Sequence[tuple[str, dict[str, str], dict[str, Shape]]]) 
         "read": [name for name, *_rest in releases],
         "kinds": {kind: sorted(name for name, own in kinds.items() if own == kind) for kind in ORDER},
     }
-    lines = yaml.safe_dump(data, sort_keys=False, indent=2, width=150)
-    inline = "".join(f"  {name}: {flow(shape)}\n" for name, shape in sorted(shapes.items()) if shape != kinds.get(name))
-    return f"{HEAD}{lines}shapes:\n{inline}"
-
-
-def flow(shape: Shape) -> str:
-    return yaml.safe_dump(shape, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+    more = {name: shape for name, shape in sorted(shapes.items()) if shape != kinds.get(name)}
+    lists = yaml.dump(data, Dumper=Indented, sort_keys=False)
+    return HEAD + lists + yaml.dump({"shapes": more}, Dumper=Indented, default_flow_style=None, width=140)
 
 
 def main(interpreters: t.Sequence[str]) -> None:

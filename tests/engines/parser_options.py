@@ -80,7 +80,8 @@ def shape_of_one(hint: t.Any, above: tuple[t.Any, ...]) -> t.Any:
     if not isinstance(hint, type):
         return "other"
     if issubclass(hint, enum.Enum):
-        values = [one.value for one in hint if isinstance(one.value, int) or str(one.value).isidentifier()]
+        # Some values are classes by their path.
+        values = [one.value for one in hint if isinstance(one.value, int) or str(one.value or "").isidentifier()]
         return [*hint.__members__, *values]
     if dataclasses.is_dataclass(hint):
         # Of the whole models and of the types of numbers there is nothing to set in a file.
@@ -91,18 +92,15 @@ def shape_of_one(hint: t.Any, above: tuple[t.Any, ...]) -> t.Any:
     return KINDS.get(hint, "other")
 
 
-def of_action(action: t.Any) -> t.Any:
-    """Return what the parser's action allows by itself."""
+def kind_of(action: t.Any) -> str:
+    """Return the kind of value that an action of the parser takes."""
     if type(action).__name__ in SWITCHES:
         return "switch"
-    if action.choices:
-        return [choice for choice in action.choices if choice is not None]
-    number = {"int": "int", "float": "number"}.get(getattr(action.type, "__name__", ""))
-    return number if number and not action.nargs else "other"
+    return KINDS.get(action.type, "other") if not action.nargs and action.type in (int, float) else "other"
 
 
 def hints_of(owner: t.Any) -> dict[str, t.Any]:
-    """Return the types of a class by field. Names that are only there for type checkers are in vllm.config's modules."""
+    """Return the types of a class by field. Names for type checkers alone are in the modules of vllm.config."""
     modules = [module for name, module in sys.modules.items() if name.startswith("vllm.config.")]
     known = {name: one for module in modules for name, one in vars(module).items() if not name.startswith("_")}
     return t.get_type_hints(owner, {**known, **vars(sys.modules[owner.__module__])}, include_extras=True)
@@ -119,11 +117,14 @@ def options() -> tuple[dict[str, str], dict[str, t.Any]]:
     for action in parser._actions:
         own = CLASSES.get(action.dest.replace("_", "-"))
         hint = getattr(vllm.config, own, None) if own else hints.get(action.dest)
-        kind = of_action(action)
-        made = shape(hint) if kind == "other" and hint is not None else kind
+        kind = made = kind_of(action)
+        if action.choices:
+            made = [choice for choice in action.choices if choice is not None]
+        elif kind == "other" and hint is not None:
+            made = shape(hint)
         for name in action.option_strings:
             if name.startswith("--") and not name.startswith("--no-") and name != "--help":
-                kinds[name[2:]] = kind if isinstance(kind, str) else "other"
+                kinds[name[2:]] = kind
                 shapes[name[2:]] = made
     return kinds, shapes
 

@@ -9,6 +9,13 @@
 Sources: vllm/utils/argparse_utils.py, vllm/engine/arg_utils.py and vllm/config of the releases 0.29.0 to 0.33.0. The
 names and kinds of options.yml are those of one release; of another one, its image has the last word on what is not
 among them.
+
+The data in options.yml
+    release  the release whose options the rules know by name
+    read     all releases whose options are in the file
+    kinds    its options by the kind of value that its parser takes
+    shapes   what their types say more exactly, joined over all releases: choices, and the keys of mappings. Options
+             of earlier releases alone are here, too
 """
 
 from __future__ import annotations
