@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 from pathlib import Path
@@ -13,13 +14,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Choices, convert
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import read
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines, refusal
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
-    Loader,
     RecipeError,
     check_name,
-    complete,
     shipped,
 )
 
@@ -64,18 +63,23 @@ class ActionModule(ActionBase):
                 "replace": {"type": "bool", "default": False},
                 "without_mods": {"type": "bool", "default": False},
                 "allow_code_of": {"type": "list", "elements": "str", "default": []},
+                "allow_options": {"type": "list", "elements": "str", "default": []},
+                "revision": {"type": "str"},
                 "context": {"type": "int"},
+                "concurrency": {"type": "int"},
                 "sparks": {"type": "int"},
             },
         )
-        choices = Choices(**{key: arguments[key] for key in ("without_mods", "allow_code_of", "context", "sparks")})
+        choices = Choices(**{field.name: arguments[field.name] for field in dataclasses.fields(Choices)})
         if not arguments["source"]:
             raise AnsibleActionFail(f"No file was given. Say which one to import with -e from=FILE. {NOTHING}")
         path = Path.cwd() / arguments["source"]
         try:
             return self._import(path, Path(arguments["directory"]), arguments["name"], arguments["replace"], choices)
         except RecipeImportError as error:
-            raise AnsibleActionFail(f"{path} cannot be imported. {error} {NOTHING}".replace("\n ", "\n")) from None
+            given = {"from": arguments["source"], "to": arguments["name"], **dataclasses.asdict(choices)}
+            text = refusal(error, {**given, "replace": arguments["replace"]})
+            raise AnsibleActionFail(f"{path} cannot be imported. {NOTHING}\n{text}") from None
         except OSError as error:
             raise AnsibleActionFail(f"The recipe cannot be written: {error}. Correct the directory.") from None
 
@@ -84,11 +88,6 @@ class ActionModule(ActionBase):
         target = target_of(name, path, directory)
         imported = convert(source, choices)
         text = file_text(source, imported)
-        try:
-            complete(target.stem, Loader(text).get_single_data())
-        except RecipeError as error:
-            hint = f"\n{imported.hint}" * bool(imported.hint)
-            raise RecipeImportError(f"The result cannot be served:\n{error}{hint}\n") from None
         place = Path.cwd() / target
         before = earlier_text(place)
         if before not in ("", text) and not replace:

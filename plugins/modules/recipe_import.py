@@ -14,7 +14,11 @@ description:
   - Writes it as a recipe of this collection, and validates it before, as M(dgx_spark.speculative.recipe_info) does.
   - The file is read as data. Nothing of it is executed, and no template of Jinja is filled in.
   - A recipe that changes the image, or runs commands of its own, is refused unless O(without_mods=true).
-  - Options and variables that the collection decides itself are left out. RV(dropped) has the reason for each.
+  - An option that can do more than tune the server is refused unless O(allow_options) names it. Such are options that
+    run code, read files, use the network or load other models, and those that are not known here.
+  - A refusal has all reasons at once, and one command with all permissions that the file needs.
+  - Options that the collection decides itself, and variables that do more than tune the server, are left out.
+    RV(dropped) has the reason for each.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -28,7 +32,7 @@ attributes:
 options:
   source:
     description:
-      - Path of the file to import, with at most 1 MB. A relative path starts in the working directory.
+      - Path of the file to import, with at most 50 kB. A relative path starts in the working directory.
     type: path
     default: ""
   name:
@@ -49,8 +53,9 @@ options:
     default: false
   without_mods:
     description:
-      - Whether to import a recipe without its changes of the image and its commands, which are listed in RV(dropped).
-      - The recipe then has the note that it is not verified.
+      - Whether to import a recipe without its changes of the image and its commands, and without the options that are
+        refused. They are listed in RV(dropped).
+      - If something was left out, the recipe has the note that it is not verified.
     type: bool
     default: false
   allow_code_of:
@@ -58,17 +63,34 @@ options:
       - Repositories whose code may run on the Spark, such as V(eugr/spark-vllm).
       - An image that neither the vLLM project nor NVIDIA publishes is refused without this permission.
       - Without the id of its target model, the option C(trust-remote-code) is left out. With it, the recipe must name a
-        commit of the model.
+        commit of the model, or O(revision) is one.
     type: list
     elements: str
     default: []
+  allow_options:
+    description:
+      - Options to import although they can do more than tune the server, such as V(hf-overrides.rope_theta).
+      - A key in a mapping is written with dots. An option that names a file is refused unless the file belongs to a
+        model of the cache, because the container has no other one.
+    type: list
+    elements: str
+    default: []
+  revision:
+    description:
+      - Commit, branch or tag of the target model. The default is that of the recipe.
+    type: str
   context:
     description:
       - Tokens of one request with its answer. Required if C(max_model_len) of the recipe is V(auto) or V(-1).
     type: int
+  concurrency:
+    description:
+      - Requests served at once. The default is C(max-num-seqs) of the recipe, or V(4) without it.
+    type: int
   sparks:
     description:
-      - Number of Sparks. The default is the product of its tensor and pipeline parallelism, within its limits.
+      - Number of Sparks. The default is its tensor parallelism, within its limits. Required if it has pipeline
+        parallelism, which a deployment does not have.
     type: int
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)

@@ -18,28 +18,16 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, READ_RELEASE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
+    KINDS,
+    READ_RELEASE,
+    SHAPES,
+)
 
 from tests.twin.vllm import build
+from tools import vllm_options
 
 PROGRAMS = Path(__file__).parents[2] / "roles/speculative_serve/files/option_check"
-# The kinds of options.yml from the parser's actions.
-NAMES = """
-import json, sys
-sys.argv = ["vllm", "serve"]
-import vllm
-from vllm.entrypoints.launchers import cli_args
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-parser = cli_args.make_arg_parser(FlexibleArgumentParser(prog="vllm").add_subparsers(dest="s").add_parser("serve"))
-kinds = {}
-for action in parser._actions:
-    switch = type(action).__name__ in ("BooleanOptionalAction", "_StoreTrueAction")
-    number = "" if action.nargs else {"int": "int", "float": "number"}.get(getattr(action.type, "__name__", ""), "")
-    for name in action.option_strings:
-        if name.startswith("--") and not name.startswith("--no-") and name != "--help":
-            kinds[name[2:]] = "switch" if switch else number or "other"
-print("\\n" + json.dumps([vllm.__version__, kinds]))
-"""
 # A model's own configuration: it needs this code, and knows that it runs in a container without network.
 OWN_CODE = """
 import os
@@ -98,8 +86,11 @@ def judged(
 
 
 def test_the_options_of_the_data_are_those_of_the_parser(tag: str) -> None:
-    release, kinds = run(tag, "-c", NAMES)
+    """Those of other releases are joined in, and so nothing is lost by joining them again."""
+    release, kinds, shapes = run(tag, "-c", vllm_options.PROGRAM.read_text(encoding="utf-8"))
     assert (release.partition("+")[0], kinds) == (READ_RELEASE, KINDS)
+    known = {**KINDS, **SHAPES}
+    assert vllm_options.joined(known, shapes) == vllm_options.joined(known, known)
 
 
 def test_the_image_judges(tag: str, tmp_path: Path) -> None:

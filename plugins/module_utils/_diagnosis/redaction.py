@@ -27,11 +27,13 @@ _LEAST_SECRET = 6
 _SECRET_END = (
     r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account|hmac)[_-]?key"
     r"|(?:hf|hub|face|access|api|auth|identity|refresh|id|session|security|bearer|user|registry|ngc|hugging)[_-]?token"
-    r"|(?-i:_TOKEN|_PASS|TOKEN|PASS)|(?<![\w-])auth)"
+    r"|(?-i:_TOKEN|_PASS|TOKEN|PASS|_KEY|_PAT)|(?<![\w-])(?:auth|cookie))"
 )
+# Names of secrets.
+SECRET = re.compile(rf"^\w*(?i:{_SECRET_END})$")
 # Variables whose values do not identify a person or a machine. All others are masked, and all with a secret's name.
 HARMLESS = re.compile(
-    rf"^(?!\w*(?i:{_SECRET_END})$)"
+    rf"(?!{SECRET.pattern})"
     r"(?:PATH|LANG|LC_\w+|TZ|PWD|HOSTTYPE|SHELL|DEBIAN_FRONTEND|CPATH|LIBRARY_PATH|LD_LIBRARY_PATH|PYTHON\w*"
     r"|CUDA_\w*|CUDNN_\w*|NCCL_\w*|UCX_\w*|TRITON_\w*"
     rf"|(?:{'|'.join(name for log in LOGS.values() for name in log.variables)})\w*"

@@ -13,6 +13,7 @@ import typing as t
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Range
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import KnownIssue
 
@@ -161,6 +162,8 @@ class Engine:
     names: OptionNames
     # All names at the top of its options.
     options: t.Collection[str]
+    # What its options and variables do beyond tuning the server.
+    effects: Effects
     # What it does beyond the length that a head was made for.
     beyond_head: str
     # Whether its image judges options with the configuration of the models, before the weights are downloaded.

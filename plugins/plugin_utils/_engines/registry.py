@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import known_effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Engine, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
@@ -51,7 +52,11 @@ def build(engine: Engine, request: Request) -> Built:
         for name, other in foreign.items()
     ]
     report = Report([*errors, *kept], warnings)
-    check_remote_code(engine.remote_code, request, report)
+    effects = known_effects(engine, request.options, request.environment)
+    check_remote_code(engine, request, effects, report)
+    judged = {engine.remote_code, *(error.path for error in report.errors)}
+    for effect in (effect for effect in effects if effect.path not in judged):
+        report.warn(effect.path, effect.words)
     return dataclasses.replace(built, errors=report.errors, warnings=report.warnings)
 
 

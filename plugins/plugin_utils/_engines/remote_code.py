@@ -8,15 +8,24 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
 
 
-def check_remote_code(option: str, request: Request, report: Report) -> None:
+def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effect], report: Report) -> None:
     """Check that the code is that of a commit, which cannot change, and name it. The draft model's code runs, too."""
+    option = engine.remote_code
     if request.options.get(option) is not True:
         return
+    for effect in (effect for effect in effects if effect.path in engine.effects.unpins):
+        report.error(
+            effect.path,
+            f"{effect.words}, so {option} would run other Python than that of the commit. Remove one of the two",
+        )
     for model in (model for model in (request.target_model, request.draft_model) if model):
         revision = request.revisions.get(model)
         if revision and COMMIT.fullmatch(revision):

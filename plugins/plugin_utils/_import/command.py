@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import re
@@ -17,10 +18,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 
 Values = t.Mapping[str, t.Any]
-ESCAPED = re.compile(r"\{\{|\}\}|\{(\w*)\}|[{}]")
-NAMED = re.compile(r"\{([A-Za-z_]\w*)\}")
+# A brace behind a dollar sign belongs to a shell.
+ESCAPED = re.compile(r"\$\{\w*\}|\{\{|\}\}|\{(\w*)\}|[{}]")
+NAMED = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 # Values may name each other. More rounds than this are a circle.
 MOST_ROUNDS = 10
+# The largest known command has 2 kB and 25 options.
+MOST_LENGTH, MOST_OPTIONS, MOST_KEYS = 100_000, 200, 10
 # A line continues after a backslash, also with a comment behind it. A line with nothing but a comment does not count.
 TOKEN = re.compile(
     r"""
@@ -36,8 +40,8 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 BETWEEN = ("line", "gap", "comment", "end")
-WHOLE, FRACTION = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d+\.\d+(?:[eE]-?\d+)?")
-SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG])")
+WHOLE, FRACTION = re.compile(r"-?\d{1,18}"), re.compile(r"-?\d{1,18}\.\d{1,18}(?:[eE]-?\d{1,2})?")
+SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmMgG])")
 NAMES = ENGINES[FORMATS.engine].names
 SIZED = (NAMES.context, NAMES.concurrency, NAMES.prompt, NAMES.tokens)
 POWERS = "kmg"
@@ -57,17 +61,34 @@ def text_of(value: t.Any) -> str:
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
 
 
+def fill_in(pattern: re.Pattern[str], template: str, value: t.Callable[[re.Match[str]], str]) -> str:
+    """Return a template with a value in place of each match; raises RecipeImportError if it becomes too long."""
+    room = MOST_LENGTH - len(template)
+
+    def counted(match: re.Match[str]) -> str:
+        nonlocal room
+        text = value(match)
+        room -= len(text)
+        if room < 0:
+            raise RecipeImportError("With the values of defaults the command has more than 100 kB.")
+        return text
+
+    return pattern.sub(counted, template)
+
+
 def expand_escaped(template: str, values: Values) -> str:
     """Fill in a template whose doubled braces stand for single ones."""
 
     def value(match: re.Match[str]) -> str:
         if match[0] in ("{{", "}}"):
             return match[0][0]
+        if match[0].startswith("$"):
+            return match[0]
         if match[1] is None:
             raise RecipeImportError(f"The command has a single {match[0]}; braces of JSON must be doubled in it.")
         return known(match[1], values)
 
-    return ESCAPED.sub(value, template)
+    return fill_in(ESCAPED, template, value)
 
 
 def expand_named(template: str, values: Values) -> str:
@@ -75,7 +96,7 @@ def expand_named(template: str, values: Values) -> str:
     for _round in range(MOST_ROUNDS):
         if not NAMED.search(template):
             return template
-        template = NAMED.sub(lambda match: known(match[1], values), template)
+        template = fill_in(NAMED, template, lambda match: known(match[1], values))
     raise RecipeImportError("The values of defaults name each other in a circle.")
 
 
@@ -147,6 +168,8 @@ def value_below(text: str) -> t.Any:
 def add(command: Command, flag: str, texts: t.Sequence[str]) -> None:
     """Add a flag with its words. Of an option that is there twice the last one counts."""
     name, keys = name_of(flag)
+    if len(keys) > MOST_KEYS:
+        raise RecipeImportError(f"The option --{name} has more than {MOST_KEYS} keys below each other.")
     value: t.Any = [value_below(text) if keys else value_of(name, text) for text in texts] or True
     value = value[0] if len(texts) == 1 else value
     if not texts and name.startswith("no-"):
@@ -161,25 +184,27 @@ def add(command: Command, flag: str, texts: t.Sequence[str]) -> None:
 
 def parse(text: str) -> Command:
     """Return a command of a recipe; raises RecipeImportError."""
-    program, given = list(FORMATS.program), words(text)
-    if given[: len(program)] != program:
-        begins = " ".join(given[: len(program)])
+    program, every = list(FORMATS.program), words(text)
+    if every[: len(program)] != program:
+        begins = " ".join(every[: len(program)])
         raise RecipeImportError(f"The command begins with '{begins}', but must begin with '{' '.join(program)}'.")
-    given = given[len(program) :]
+    given = collections.deque(every[len(program) :])
     command = Command()
+    if sum(word.startswith("-") for word in given) > MOST_OPTIONS:
+        raise RecipeImportError(f"The command has more than {MOST_OPTIONS} options.")
     if given and not given[0].startswith("-"):
-        command.model = given.pop(0)
+        command.model = given.popleft()
     while given:
-        flag, equals, value = given.pop(0).partition("=")
+        flag, equals, value = given.popleft().partition("=")
         if level := re.fullmatch(r"-O(\d)", flag):
             flag, equals, value = "-O", "=", level[1]
-        if not re.fullmatch(r"--?[A-Za-z][\w.-]*", flag):
+        if not re.fullmatch(r"--?[A-Za-z][\w.-]{,200}", flag):
             raise RecipeImportError(f"The command has the word {flag!r} where an option must stand.")
         if not flag.startswith("--") and flag[1:].split(".")[0] not in FORMATS.aliases:
             raise RecipeImportError(f"The command has the short option {flag}, which is not known. Write it in full.")
         texts = [value] if equals else []
         # A number below 0 is a value.
         while not equals and given and (not given[0].startswith("-") or WHOLE.fullmatch(given[0])):
-            texts.append(given.pop(0))
+            texts.append(given.popleft())
         add(command, flag, texts)
     return command

@@ -9,15 +9,25 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
+import posixpath
+import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import SECRET
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
     DOCKER_HUB,
     RegistryError,
     parse_reference,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
+    CODE,
+    FILE,
+    OTHER_MODEL,
+    UNKNOWN,
+    option_effects,
+    variable_effect,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
@@ -35,14 +45,26 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.comm
     value_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source, check_values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import HUB
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPE, RecipeError, complete
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count
 
 ENGINE = ENGINES[FORMATS.engine]
 CONTEXT, CONCURRENCY = ENGINE.names.context, ENGINE.names.concurrency
 TOOLS = ("tool-call-parser", "enable-auto-tool-choice")
+DRAFT_RANKS = "draft_tensor_parallel_size"
+# Requests at once of a file without a number. Its launchers leave that to vLLM, which takes 256 or more.
+DEFAULT_CONCURRENCY = 4
+# A path, or the name of a file.
+PATH = re.compile(r"(?:^|=)[~/.]|\.(?:gguf|jinja2?|json|py|so|toml|txt|ya?ml)$")
+# An option that a command can name without quotes.
+PLAIN_PATH = re.compile(r"[\w.-]+", re.ASCII)
 Options = dict[str, t.Any]
+Part = dict[str, t.Any]
+# The reason, and the inputs that allow it.
+Refusal = tuple[str, t.Mapping[str, t.Any]]
+LEAVE_OUT = {"without_mods": True}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,23 +72,51 @@ class Choices:
     """The decisions of the user; None or empty without one."""
 
     context: int | None = None
+    concurrency: int | None = None
     sparks: int | None = None
+    revision: str | None = None
     without_mods: bool = False
     # Repositories of images and models.
     allow_code_of: t.Sequence[str] = ()
+    # Paths of options that can do more than tune the server.
+    allow_options: t.Sequence[str] = ()
 
 
 @dataclasses.dataclass
 class Imported:
-    """The recipe, what was left out with the reason, notes for the user, and an input if it cannot be served."""
+    """The recipe, what was left out with the reason, notes for the user, and an input if it cannot be served.
 
-    recipe: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    The refusals are all reasons against it, with the inputs that allow it. The inputs are not enough if a refusal has
+    none. A recipe has failed if a part of it is missing.
+    """
+
+    recipe: Part = dataclasses.field(default_factory=dict)
     dropped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     hint: str = ""
+    refusals: list[str] = dataclasses.field(default_factory=list)
+    inputs: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    is_enough: bool = True
+    has_failed: bool = False
 
     def drop(self, name: str, reason: str) -> None:
         self.dropped.append((name, reason))
+
+    def refuse(self, reason: str, **inputs: t.Any) -> None:
+        """Add a reason and the inputs that allow it. The import continues, so that all reasons are read at once."""
+        self.refusals.append(reason)
+        self.is_enough = self.is_enough and bool(inputs)
+        for name, value in inputs.items():
+            self.inputs[name] = [*self.inputs.get(name, ()), *value] if isinstance(value, list) else value
+
+    def attempt(self, step: t.Callable[..., Part], *arguments: t.Any) -> Part:
+        """Return a part of the recipe; empty, with the reason among the refusals, if there is none."""
+        try:
+            return step(*arguments, self)
+        except RecipeImportError as error:
+            self.refuse(str(error))
+            self.has_failed = True
+            return {}
 
 
 def check_runtime(source: Source) -> None:
@@ -103,30 +153,89 @@ def written_command(source: Source, imported: Imported) -> Command:
     return command
 
 
-def without_patches(source: Source, options: Options, choices: Choices, imported: Imported) -> dict[str, str]:
-    """Refuse what changes the image or runs commands. If the user leaves it out, return the recipe's note of that."""
-    patches = [key for key in FORMATS.patches if source.data.get(key)]
-    files = [name for name in FORMATS.files if name in options]
-    names = [*patches, *(f"--{name}" for name in files)]
+def check_patches(source: Source, choices: Choices, imported: Imported) -> list[str]:
+    """Refuse what changes the image or runs commands. Return the names of what the user leaves out."""
+    names = [key for key in FORMATS.patches if source.data.get(key)]
     if names and not choices.without_mods:
-        raise RecipeImportError(
+        imported.refuse(
             f"It changes the image or runs commands of its own ({', '.join(names)}), which is not imported. Choose an "
-            "image that has these changes, or import the rest with -e without_mods=true."
+            "image that has these changes, or import the rest without them.",
+            **LEAVE_OUT,
         )
     for name in names:
-        imported.drop(name, "changes the image, or runs commands or code of its own")
-    for name in files:
-        del options[name]
-    if not names:
-        return {}
-    imported.notes.append("Patched upstream, not verified: the image may not serve this model without the patches.")
-    return {"note": f"Imported: patched upstream, not verified without its {', '.join(names)}"}
+        imported.drop(name, "changes the image, or runs commands of its own")
+    return names
 
 
-def image_of(source: Source, choices: Choices, imported: Imported) -> str:
+def check_effects(
+    options: Options, models: t.Container[str], choices: Choices, imported: Imported
+) -> tuple[list[str], dict[str, Refusal]]:
+    """Return the names of options that the user leaves out, and the refusals of others, by their paths.
+
+    These are the options that can do more than tune the server. The ids and revisions of the recipe's own models are
+    not other ones.
+    """
+    left_out: list[str] = []
+    refused: dict[str, Refusal] = {}
+    for effect in option_effects(ENGINE, options):
+        way = way_to(options, effect.path)
+        place, key = way[-1]
+        is_allowed = effect.path in choices.allow_options
+        # The permission for it is another one. Several effects may be in a list, which is left out as a whole.
+        if (
+            effect.path == ENGINE.remote_code
+            or key not in place
+            or (effect.kind == OTHER_MODEL and place[key] in models)
+        ):
+            continue
+        file = absent_file(place[key]) if effect.kind in (CODE, FILE) else ""
+        if choices.without_mods and not is_allowed:
+            left_out.append(f"--{'.'.join(name for _place, name in way)}")
+            imported.drop(left_out[-1], effect.words)
+            leave_out(way)
+        elif file:
+            reason = f"--{effect.path} {effect.words}, but the container has no {file}."
+            refused[effect.path] = reason, ({} if is_allowed else LEAVE_OUT)
+        elif not is_allowed:
+            keep = {"allow_options": [effect.path]} if PLAIN_PATH.fullmatch(effect.path) else LEAVE_OUT
+            refused[effect.path] = f"--{effect.path} {effect.words}.", keep
+    return left_out, refused
+
+
+def way_to(options: Options, path: str) -> list[tuple[Options, str]]:
+    """Return the mappings down to the option of a path, each with the next name, which may have dots itself.
+
+    A list, or a mapping that is written as a text, counts as a whole.
+    """
+    parts = path.split(".")
+    beginnings = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    key = next((beginning for beginning in beginnings if beginning in options), path)
+    below, value = path[len(key) + 1 :], options.get(key)
+    return [(options, key), *(way_to(value, below) if below and isinstance(value, dict) else ())]
+
+
+def leave_out(way: t.Sequence[tuple[Options, str]]) -> None:
+    """Remove an option, and each mapping that is empty without it."""
+    for place, key in reversed(way):
+        del place[key]
+        if place:
+            break
+
+
+def absent_file(value: t.Any) -> str:
+    """Return the first file in a value that the container does not have: it has the models of the cache only."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return next(filter(None, map(absent_file, parts)), "")
+    text = str(value)
+    is_file = PATH.search(text) and not posixpath.normpath(text).startswith(f"{HUB}/")
+    return text if is_file else ""
+
+
+def image_of(source: Source, choices: Choices, imported: Imported) -> Part:
     """Return the image to pull; one of another publisher needs permission, because its code runs on the Spark."""
     given = source.text("container")
-    image = FORMATS.images.get(given, given)
+    image = FORMATS.images.get(given.removesuffix(":latest"), given)
     if not given or "/" not in image:
         raise RecipeImportError(
             f"Its container is '{given}', which no registry has: its launcher builds it. Write a published image there."
@@ -139,19 +248,19 @@ def image_of(source: Source, choices: Choices, imported: Imported) -> str:
     repository = f"{host}/{reference.repository}"
     allowed = [repository, repository.removeprefix(f"{DOCKER_HUB}/")]
     if not repository.startswith(tuple(FORMATS.trusted)) and not {*choices.allow_code_of} & {*allowed}:
-        raise RecipeImportError(
+        imported.refuse(
             f"Its image is {image}, which is published neither for {ENGINE.words} nor by NVIDIA. Its code would run on "
-            "the Spark. "
-            f"If you trust it, add -e allow_code_of={allowed[-1]}."
+            "the Spark.",
+            allow_code_of=allowed[-1:],
         )
     if image != given:
         imported.notes.append(f"{given} is built by its launcher; the image is its published build.")
     if not reference.digest:
         imported.notes.append("The image has no digest. The registry says which one its tag has when you plan.")
-    return image
+    return {"image": image}
 
 
-def model_of(source: Source, command: Command, imported: Imported) -> dict[str, t.Any]:
+def model_of(source: Source, command: Command, choices: Choices, imported: Imported) -> Part:
     """Return the target model. Without a revision, the Hub decides it when the deployment is planned."""
     options = command.options
     served = command.model or str(options.pop("model", "")) or source.text("model")
@@ -159,14 +268,15 @@ def model_of(source: Source, command: Command, imported: Imported) -> dict[str, 
         raise RecipeImportError("Its model is missing. Write the model's Hub id under 'model'.")
     if source.text("model") not in ("", served):
         imported.notes.append(f"The command serves {served}, and not {source.text('model')}, which is its model.")
-    revision = source.text("model_revision") or str(options.pop("revision", ""))
+    own = source.text("model_revision") or str(options.pop("revision", ""))
+    revision = choices.revision or own
     if not revision:
         imported.notes.append("The model has no revision. The Hub says which commit its branch main has when you plan.")
     for name in ("tokenizer", "revision"):
-        if options.get(name) in (served, revision):
+        if options.get(name) in (served, own):
             del options[name]
     tools = {"tools": True} if all(options.get(name) for name in TOOLS) else {}
-    return {"id": served, **({"revision": revision} if revision else {}), **tools}
+    return {"target_model": {"id": served, **({"revision": revision} if revision else {}), **tools}}
 
 
 def whole(name: str, value: t.Any) -> int:
@@ -176,12 +286,17 @@ def whole(name: str, value: t.Any) -> int:
     raise RecipeImportError(f"{name} is {value!r}, but must be a whole number above 0.")
 
 
-def sparks_of(source: Source, options: Options, choices: Choices, imported: Imported) -> int:
+def sparks_of(source: Source, options: Options, choices: Choices, imported: Imported) -> Part:
     """Return the number of Sparks, each of which has one GPU."""
     kinds = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
     tensor, pipeline, data = (whole(name, options.pop(name, 1)) for name in kinds)
     if data > 1:
         raise RecipeImportError(f"data-parallel-size is {data}, but a deployment has one copy of its model.")
+    if pipeline > 1 and choices.sparks is None:
+        raise RecipeImportError(
+            f"pipeline-parallel-size is {pipeline}, but a deployment divides each layer among its Sparks. If the "
+            "attention heads of the model can be divided by a number of Sparks, add -e sparks=NUMBER."
+        )
     least, most = (
         whole(name, source.data.get(name) or limit) for name, limit in (("min_nodes", 1), ("max_nodes", 1024))
     )
@@ -189,40 +304,66 @@ def sparks_of(source: Source, options: Options, choices: Choices, imported: Impo
         least = max(2, least)
     if source.is_set("solo_only") or source.text("mode") == "solo":
         most = 1
-    sparks = max(least, min(tensor * pipeline, most)) if choices.sparks is None else choices.sparks
+    sparks = max(least, min(tensor, most)) if choices.sparks is None else choices.sparks
     if not least <= sparks <= most:
         raise RecipeImportError(f"It is not for {sparks} Sparks, which is the value of sparks. Leave sparks out.")
-    if sparks != tensor * pipeline:
+    if sparks != tensor:
         imported.drop(f"--tensor-parallel-size {tensor}", f"the number of Sparks is {sparks}")
     elif sparks > least:
         imported.hint = f"Its launcher also serves it on {count(least)}: to import it for that, add -e sparks={least}."
         imported.notes.append(imported.hint)
     if pipeline > 1:
-        imported.notes.append(f"--pipeline-parallel-size {pipeline} became part of the number of Sparks.")
-    return sparks
+        imported.drop(f"--pipeline-parallel-size {pipeline}", f"the number of Sparks is {sparks}")
+    check_draft_ranks(options.get(ENGINE.speculation), tensor, sparks, imported)
+    return {"sparks": sparks}
 
 
-def context_of(options: Options, choices: Choices, imported: Imported) -> dict[str, int]:
+def check_draft_ranks(section: t.Any, tensor: int, sparks: int, imported: Imported) -> None:
+    """Check that the draft model is on one Spark or on all of them; vLLM refuses any other number."""
+    given = section.get(DRAFT_RANKS) if isinstance(section, dict) else None
+    name = f"{ENGINE.speculation}.{DRAFT_RANKS}"
+    if given == tensor:
+        del section[DRAFT_RANKS]
+        imported.drop(f"--{name} {given}", f"the number of Sparks is {sparks}")
+    elif given not in (None, 1, sparks):
+        imported.refuse(f"{name} is {given}, but must be 1 or the number of Sparks, which is {sparks}.")
+
+
+def context_of(options: Options, choices: Choices, imported: Imported) -> Part:
     """Return the context length, for which the memory plan needs a number."""
-    given = options.pop(CONTEXT, None)
+    given, default = options.pop(CONTEXT, None), RECIPE["context"].default
     if choices.context is not None:
         return {"context": choices.context}
     if given is None:
-        imported.notes.append(f"It has no {CONTEXT}. The context is {RECIPE['context'].default} tokens.")
+        imported.notes.append(f"It has no {CONTEXT}. The context is {default} tokens.")
         return {}
     if not positive_int(given):
-        raise RecipeImportError(f"{CONTEXT} is {given}, but the memory plan needs a number. Add -e context=N.")
+        imported.refuse(f"{CONTEXT} is {given}, but the memory plan needs a number.", context=default)
+        return {}
     return {"context": given}
 
 
-def concurrency_of(options: Options, imported: Imported) -> dict[str, int]:
-    if CONCURRENCY in options:
-        return {"concurrency": whole(CONCURRENCY, options.pop(CONCURRENCY))}
-    imported.notes.append(f"It has no {CONCURRENCY}. One request is served at once.")
-    return {}
+def concurrency_of(options: Options, choices: Choices, imported: Imported) -> Part:
+    """Return the number of requests at once, for which the memory plan needs a number."""
+    given = options.pop(CONCURRENCY, None)
+    if choices.concurrency is not None:
+        return {"concurrency": choices.concurrency}
+    if given is not None:
+        return {"concurrency": whole(CONCURRENCY, given)}
+    imported.notes.append(
+        f"It has no {CONCURRENCY}: {DEFAULT_CONCURRENCY} requests are served at once (-e concurrency=NUMBER)."
+    )
+    return {"concurrency": DEFAULT_CONCURRENCY}
 
 
-def speculation_of(target: str, options: Options, imported: Imported) -> dict[str, t.Any]:
+def check_purpose(options: Options, imported: Imported) -> None:
+    """Refuse a server that does not generate text."""
+    for name, values in FORMATS.chat.items():
+        if options.get(name) not in (None, *values):
+            imported.refuse(f"--{name} {options[name]} makes a server that generates no text, which is not deployed.")
+
+
+def speculation_of(target: str, options: Options, imported: Imported) -> Part:
     """Return method, draft length and draft model. Further keys stay in the engine's own option."""
     name = ENGINE.speculation
     given = options.pop(name, None)
@@ -252,13 +393,25 @@ def speculation_of(target: str, options: Options, imported: Imported) -> dict[st
     return {"method": section.method, **length, **draft}
 
 
-def check_code(model: str, options: Options, choices: Choices, imported: Imported) -> None:
-    """Keep the option that runs Python of the model's authors only with permission."""
-    name = ENGINE.remote_code
-    if model not in choices.allow_code_of and options.pop(name, None) is True:
+def check_code(target: Part, options: Options, choices: Choices, imported: Imported) -> None:
+    """Keep the option that runs Python of the model's authors only with permission, and with a commit of it."""
+    name, model = f"--{ENGINE.remote_code}", target["id"]
+    if options.get(ENGINE.remote_code, False) is False:
+        return
+    given = options.pop(ENGINE.remote_code)
+    commit = "" if target.get("revision") else " -e revision=COMMIT"
+    if model not in choices.allow_code_of:
         imported.drop(
-            f"--{name}", f"runs Python of {model}; if the model needs it and you trust it: -e allow_code_of={model}"
+            name, f"runs Python of {model}; if the model needs it and you trust it: -e allow_code_of={model}{commit}"
         )
+    elif commit:
+        imported.refuse(
+            f"{name} runs Python of {model}, which may change any day. Choose a commit of it at "
+            f"https://huggingface.co/{model}/commits/main.",
+            revision="COMMIT",
+        )
+    else:
+        options[ENGINE.remote_code] = given
 
 
 def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, str]:
@@ -268,22 +421,29 @@ def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, 
     return {error.path.removeprefix(prefix): error.message for error in errors if error.path.startswith(prefix)}
 
 
-def environment_of(source: Source, image: str, imported: Imported) -> dict[str, t.Any]:
-    """Return the environment without the variables that nothing reads, or that the collection sets."""
-    kept = {}
+def environment_of(source: Source, image: str, choices: Choices, imported: Imported) -> Part:
+    """Return the variables that tune the engine, or that the user allows. All others are left out."""
+    kept, has_unknown = {}, False
     environment = source.mapping("env")
     refused = without_effect(image, environment)
     for name, value in environment.items():
-        ours = [reason for pattern, reason in FORMATS.variables.items() if fnmatch.fnmatchcase(name, pattern)]
-        if ours or name in refused:
-            imported.drop(name, ours[0] if ours else refused[name])
+        effect = variable_effect(ENGINE, name, value)
+        if SECRET.search(name):
+            imported.drop(name, "a secret does not belong in a recipe")
+        elif name in refused:
+            imported.drop(name, refused[name])
         elif value is None or isinstance(value, (dict, list)):
-            raise RecipeImportError(f"env.{name} must be text or a number, not {value!r}.")
+            imported.refuse(f"env.{name} must be text or a number.")
         elif "$" in str(value):
             imported.drop(name, "its value comes from a shell")
+        elif effect and effect.path not in choices.allow_options:
+            imported.drop(name, effect.words)
+            has_unknown = has_unknown or effect.kind == UNKNOWN
         else:
             kept[name] = str(value)
-    return kept
+    if has_unknown:
+        imported.notes.append("To keep an unknown variable, add -e allow_options=environment.NAME.")
+    return {"environment": kept} if kept else {}
 
 
 def drop_options(options: Options, imported: Imported) -> None:
@@ -294,45 +454,91 @@ def drop_options(options: Options, imported: Imported) -> None:
         imported.drop(f"--{name}{shown}", FORMATS.dropped[name])
 
 
+def command_of(source: Source, imported: Imported) -> Part:
+    """Return the command of a file, with values that are safe to look at."""
+    command = (written_command if source.text("command") else generated_command)(source, imported)
+    check_values({"model": command.model, **command.options})
+    return {"command": command}
+
+
+def options_of(source: Source, command: Command, choices: Choices, imported: Imported) -> Part:
+    """Return the parts of the recipe that follow from the command."""
+    attempt, options = imported.attempt, command.options
+    target = attempt(model_of, source, command, choices)
+    model = target.get("target_model", {"id": ""})
+    check_purpose(options, imported)
+    parts = {
+        **attempt(sparks_of, source, options, choices),
+        **attempt(speculation_of, model["id"], options),
+        **attempt(context_of, options, choices),
+        **attempt(concurrency_of, options, choices),
+        **target,
+    }
+    # The draft model beside the target model, as in a shipped recipe.
+    parts |= {"draft_model": parts.pop("draft_model")} if "draft_model" in parts else {}
+    drop_options(options, imported)
+    check_code(model, options, choices, imported)
+    return parts
+
+
+def check_result(refused: t.Mapping[str, Refusal], imported: Imported) -> None:
+    """Refuse options, and what each recipe is refused for. No permission keeps an option that a recipe cannot have."""
+    errors: list[str] = []
+    try:
+        if not imported.has_failed:
+            complete("imported", imported.recipe)
+    except RecipeError as error:
+        errors = [line.removeprefix("- ") for line in str(error).splitlines()]
+    for path, (reason, inputs) in refused.items():
+        better = next((line for line in errors if line.startswith(f"options.{path}: ")), "")
+        imported.refuse(better or reason, **(LEAVE_OUT if better else inputs))
+        errors = [line for line in errors if line != better]
+    for line in errors:
+        imported.refuse(line)
+    imported.refusals += [imported.hint] * bool(errors and imported.hint)
+
+
 def convert(source: Source, choices: Choices) -> Imported:
-    """Return a file as a recipe of ours; raises RecipeImportError."""
+    """Return a file as a recipe of ours; raises RecipeImportError with all reasons against it."""
     imported = Imported()
     check_runtime(source)
-    make = written_command if source.text("command") else generated_command
-    command = make(source, imported)
-    options = command.options
-    note = without_patches(source, options, choices, imported)
-    target = model_of(source, command, imported)
+    left_out = check_patches(source, choices, imported)
+    image = imported.attempt(image_of, source, choices)
+    command = imported.attempt(command_of, source).get("command")
+    parts = options_of(source, command, choices, imported) if command else {}
+    options = command.options if command else {}
+    models = [text for model in ("target_model", "draft_model") for text in parts.get(model, {}).values()]
+    more, refused = check_effects(options, models, choices, imported)
+    left_out += more
+    environment = imported.attempt(environment_of, source, image.get("image", ""), choices)
+    note = f"Imported: not verified without its {', '.join(left_out)}" if left_out else ""
+    if note:
+        imported.notes.append(f"Not verified: the image may not serve this model without {', '.join(left_out)}.")
     imported.recipe = {
-        "title": title_of(source, target["id"]),
+        "title": title_of(source, parts),
         "source": f"{source.name}, a recipe of {FORMATS.formats[source.format]}",
         "engine": FORMATS.engine,
-        "sparks": sparks_of(source, options, choices, imported),
-        "image": image_of(source, choices, imported),
-        **note,
-        **speculation_of(target["id"], options, imported),
-        **context_of(options, choices, imported),
-        **concurrency_of(options, imported),
-        "target_model": target,
+        "sparks": parts.get("sparks"),
+        **image,
+        **({"note": note} if note else {}),
+        **parts,
+        **environment,
+        **({"options": options} if options else {}),
     }
-    drop_options(options, imported)
-    check_code(target["id"], options, choices, imported)
-    # The draft model beside the target model, as in a shipped recipe.
-    if draft := imported.recipe.pop("draft_model", None):
-        imported.recipe["draft_model"] = draft
-    environment = environment_of(source, imported.recipe["image"], imported)
-    for key, value in (("environment", environment), ("options", options)):
-        imported.recipe |= {key: value} if value else {}
+    check_result(refused, imported)
+    if imported.refusals:
+        raise RecipeImportError(*imported.refusals, inputs=imported.inputs, is_enough=imported.is_enough)
     for key in source.data:
         if key not in (*FORMATS.read, *FORMATS.patches):
             imported.drop(str(key), FORMATS.unread.get(key, "this import does not know it"))
-    for name in [*source.doubles, *command.doubles]:
+    for name in [*source.doubles, *(command.doubles if command else ())]:
         imported.notes.append(f"{name} is there twice. The last one counts, as for its launcher.")
     return imported
 
 
-def title_of(source: Source, model: str) -> str:
+def title_of(source: Source, parts: Part) -> str:
     """Return a line for people: the description, the name or the model."""
-    own = source.data.get("metadata")
+    data, own, model = source.data, source.data.get("metadata"), parts.get("target_model", {}).get("id")
     described = own.get("description") if isinstance(own, dict) else ""
-    return " ".join(str(source.text("description") or described or source.text("name") or model).split())
+    texts = (text for text in (data.get("description"), described, data.get("name")) if isinstance(text, str))
+    return " ".join(str(next(filter(str.strip, texts), model)).split())

@@ -14,13 +14,12 @@ images      names that a launcher has for images it builds, with a published ima
 trusted     beginnings of the image repositories that need no permission
 read        keys of a file that are read
 patches     keys of a file that change the image or run a command; they are refused unless they are empty
-files       options that name a file or code which only the launcher's patches put into the image
 unread      other keys of a file, each with the reason to leave it out
 generated   the option of each key of defaults, in a file without a command
 aliases     other names of options, without dashes
 dropped     options that are left out, each with the reason
 secrets     those of them whose value is not repeated
-variables   patterns of variables that are left out, each with the reason
+chat        options that decide what the server does, with the values by which it generates text
 """
 
 from __future__ import annotations
@@ -36,7 +35,15 @@ NAMES = Field(list, required=True, each=Field(str))
 
 
 class RecipeImportError(Exception):
-    """A file that cannot be imported. The message is whole sentences for the user."""
+    """A file that cannot be imported. Each reason is whole sentences for the user.
+
+    The inputs allow what can be allowed. They are enough if nothing else is wrong with the file.
+    """
+
+    def __init__(self, *reasons: str, inputs: t.Mapping[str, t.Any] | None = None, is_enough: bool = False) -> None:
+        super().__init__(*reasons)
+        self.inputs = inputs or {}
+        self.is_enough = is_enough
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,21 +58,21 @@ class Formats:
     trusted: t.Sequence[str]
     read: t.Sequence[str]
     patches: t.Sequence[str]
-    files: t.Sequence[str]
     unread: t.Mapping[str, str]
     generated: t.Mapping[str, str]
     aliases: t.Mapping[str, str]
     dropped: t.Mapping[str, str]
     secrets: t.Sequence[str]
-    variables: t.Mapping[str, str]
+    chat: t.Mapping[str, t.Sequence[str]]
 
 
 FIELDS: dict[str, Field] = {
     "engine": Field(str, required=True),
+    "chat": Field(dict, required=True, each=NAMES),
     **{
         field.name: TEXTS if str(field.type).startswith("t.Mapping") else NAMES
         for field in dataclasses.fields(Formats)
-        if field.name != "engine"
+        if field.name not in ("engine", "chat")
     },
 }
 FORMATS = Formats(**load(Path(__file__).with_suffix(".yml"), Field(dict, fields=FIELDS)))

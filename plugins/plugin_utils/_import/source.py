@@ -15,13 +15,18 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import describe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import MAX_INT
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import CONTROL, describe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import Loader
 
-MOST_BYTES = 1_000_000
-# An expression, a statement or a comment of Jinja. In format 1, doubled braces stand for those of JSON.
-JINJA = re.compile(r"\{\{-?\s*[A-Za-z_]|\{%|\{#")
+# The largest known one has 3 kB.
+MOST_BYTES = 50_000
+# An expression, a statement or a comment of Jinja.
+JINJA = re.compile(r"\{\{|\{%|\{#")
+# Values whose doubled braces may be those of JSON. Options are made of them, which are checked again.
+TEMPLATES = ("command", "defaults")
+MOST_DEPTH = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,28 +86,40 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise RecipeImportError(f"It cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if len(content) > MOST_BYTES:
-        raise RecipeImportError("It has more than 1 MB, which no recipe has. Give another file.")
+        raise RecipeImportError("It has more than 50 kB, which no recipe has. Give another file.")
     return content
 
 
-def refuse_jinja(text: str) -> None:
-    """Raise RecipeImportError for a template, whose values are not known here."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if JINJA.search(line) and not line.lstrip().startswith("#"):
-            raise RecipeImportError(
-                f"Line {number} has a Jinja template, and nothing in the file is executed. Write the value instead."
+def check_values(value: t.Any, path: str = "", jinja: re.Pattern[str] | None = JINJA, depth: int = 0) -> None:
+    """Raise RecipeImportError for names and values that no recipe has, or that a later program could interpret."""
+    where = path or "The file"
+    if depth > MOST_DEPTH:
+        raise RecipeImportError(f"{where} is nested more than {MOST_DEPTH} levels deep, or contains itself.")
+    if isinstance(value, dict):
+        check_values([*value], path, depth=depth + 1)
+        for key, part in value.items():
+            check_values(
+                part, f"{path}.{key}".lstrip("."), None if not depth and key in TEMPLATES else jinja, depth + 1
             )
+    elif isinstance(value, list):
+        for part in value:
+            check_values(part, path, jinja, depth + 1)
+    elif isinstance(value, (int, float)):
+        if not abs(value) <= MAX_INT:
+            raise RecipeImportError(f"{where} has a number that is too large for an option.")
+    elif CONTROL.search(str(value).replace("\n", "").replace("\t", "")):
+        raise RecipeImportError(f"{where} has a control character. Remove it.")
+    elif jinja and jinja.search(str(value)):
+        raise RecipeImportError(
+            f"{where} has a Jinja template, and nothing in the file is executed. Write the value instead."
+        )
 
 
 def format_of(data: t.Mapping[str, t.Any]) -> str:
-    """Return the format of a recipe. Without a version, as sparkrun decides it."""
+    """Return the format of a recipe, as sparkrun decides it: it asks only whether the version is 1."""
     version = data.get("sparkrun_version") or data.get("recipe_version")
-    if version is None:
-        return "1" if data.get("mods") or data.get("build_args") else "2"
-    if str(version) not in FORMATS.formats:
-        known = " and ".join(FORMATS.formats)
-        raise RecipeImportError(f"Its recipe_version is {version!r}, but only {known} can be imported.")
-    return str(version)
+    is_first = bool(data.get("mods") or data.get("build_args")) if version is None else str(version) == "1"
+    return "1" if is_first else "2"
 
 
 def read(path: Path) -> Source:
@@ -114,7 +131,6 @@ def read(path: Path) -> Source:
         raise RecipeImportError(
             f"It is not text in UTF-8: byte {error.start + 1} is wrong. Save it as UTF-8."
         ) from None
-    refuse_jinja(text)
     try:
         loader = LastKeyLoader(text)
         data = loader.get_single_data()
@@ -122,4 +138,5 @@ def read(path: Path) -> Source:
         raise RecipeImportError(f"It is not valid YAML: {describe(error)}.") from None
     if not isinstance(data, dict):
         raise RecipeImportError("It must be a mapping of keys such as 'model' and 'command'.")
+    check_values(data)
     return Source(path.name, hashlib.sha256(content).hexdigest(), format_of(data), data, loader.doubles)

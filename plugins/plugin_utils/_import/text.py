@@ -9,16 +9,23 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, section
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Imported
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
 
+PLAYBOOK = "playbooks/import_recipe.yml"
 # The widest label of a table.
 WIDEST = 36
+# The longest reason; the rest would be a value of the file.
+LONGEST = 400
+# A value that needs no quotes in -e.
+PLAIN = re.compile(r"[\w.,:/@%+~-]+")
 
 
 def file_text(source: Source, imported: Imported) -> str:
@@ -30,7 +37,32 @@ def file_text(source: Source, imported: Imported) -> str:
     ]
     body = yaml.safe_dump(imported.recipe, sort_keys=False, allow_unicode=True, width=4096)
     # A comment ends with its line.
-    return "---\n" + "".join(f"# {' '.join(line.split())}\n" for line in heading) + body
+    return "---\n" + "".join(f"# {printable(' '.join(line.split()))}\n" for line in heading) + body
+
+
+def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
+    """Return all reasons against a file, and the one command that imports it if the user allows that."""
+    reasons = [reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..." for reason in map(str, error.args)]
+    told = [f"- {printable(reason)}" for reason in reasons]
+    if not error.inputs:
+        return "\n".join(told)
+    both = {
+        name: [*given[name], *error.inputs.get(name, ())] if isinstance(value, list) else error.inputs.get(name, value)
+        for name, value in given.items()
+    }
+    inputs = [word for name, value in both.items() if value for word in ("-e", written(name, value))]
+    lead = "If you accept that, run:" if error.is_enough else "Some of that cannot be allowed. This allows the rest:"
+    instead = "To leave options out instead, replace allow_options by without_mods=true."
+    # The screen keeps a command on one line, so that it can be copied.
+    command = f"    {shlex.join(['ansible-playbook', PLAYBOOK, *inputs])}"
+    return "\n".join([*told, lead, command, *([instead] if "allow_options" in error.inputs else [])])
+
+
+def written(name: str, value: t.Any) -> str:
+    """Return an input as -e takes it."""
+    text = ",".join(dict.fromkeys(value)) if isinstance(value, (list, tuple)) else str(value)
+    text = text.lower() if value is True else text
+    return f"{name}={text}" if PLAIN.fullmatch(text) else json.dumps({name: text})
 
 
 def shown(value: t.Any) -> str:

@@ -29,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows i
     refuse_doubles,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import OWN_VARIABLES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES as METHOD_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
@@ -233,6 +234,8 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
     for name, value in (recipe.get("environment") or {}).items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
             errors.append(f"environment.{name} is not the name of a variable")
+        elif name.startswith(OWN_VARIABLES):
+            errors.append(f"environment.{name} would replace a decision of this collection. Remove it")
         # The value may be a token, which is not repeated.
         elif not isinstance(value, (str, int, float)):
             errors.append(f"environment.{name} must be a string or a number")

@@ -23,7 +23,7 @@ from server import health, loading, processes, supervisor
 from server.state import Log, State
 
 from tests.unit import web
-from tests.unit.entrypoint_container import Container
+from tests.unit.entrypoint_container import SAY_OPTIONS, SAYS_OPTIONS, Container
 from tests.unit.waiting import WITHIN_S, Clock, until
 
 
@@ -301,6 +301,15 @@ def test_what_a_server_has_worked_is_told() -> None:
     with subprocess.Popen(["sh", "-c", "(while :; do :; done) & wait"], start_new_session=True) as busy:
         until(lambda: processes.seconds_worked(busy.pid) > 0.1)
         os.killpg(busy.pid, signal.SIGKILL)
+
+
+def test_no_variable_makes_bash_run_something_before_the_script(
+    start: t.Callable[..., Container], tmp_path: Path
+) -> None:
+    (tmp_path / "before.sh").write_text("export DGX_SPARK_OPTIONS=/evil\n", encoding="utf-8")
+    container = start(f"{SAY_OPTIONS}; exec sleep 60", environment={"BASH_ENV": str(tmp_path / "before.sh")})
+    until(lambda: SAYS_OPTIONS in container.log())
+    assert container.options() == ["options.yml"]
 
 
 def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     Section,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.effects import EFFECTS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
     KNOWN_ISSUES,
     RANGES,
@@ -74,6 +75,7 @@ VLLM = Engine(
     ranges=RANGES,
     names=memory.NAMES,
     options=KINDS,
+    effects=EFFECTS,
     beyond_head="vLLM lowers the context to what the draft model was made for",
     judges_models=True,
     build=build,

@@ -9,17 +9,26 @@
 Sources: vllm/utils/argparse_utils.py, vllm/engine/arg_utils.py and vllm/config of the releases 0.29.0 to 0.33.0. The
 names and kinds of options.yml are those of one release; of another one, its image has the last word on what is not
 among them.
+
+The data in options.yml
+    release  the release whose options the rules know by name
+    read     all releases whose options are in the file
+    kinds    its options by the kind of value that its parser takes
+    shapes   what their types say more exactly, joined over all releases: choices, and the keys of mappings. Options
+             of earlier releases alone are here, too
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from pathlib import Path
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import adds_option
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import LENGTH
 
@@ -28,6 +37,9 @@ SPECULATION = "speculative-config"
 _DATA = yaml.safe_load(Path(__file__).with_name("options.yml").read_text(encoding="utf-8"))
 READ_RELEASE: str = _DATA["release"]
 KINDS: dict[str, str] = {name: kind for kind, names in _DATA["kinds"].items() for name in names}
+# What the configuration classes say of the values of the others.
+SHAPES: dict[str, t.Any] = _DATA["shapes"]
+NAME = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
 KIND_WORDS = {"switch": "true or false", "int": "a whole number", "number": "a number"}
 # Sizes that vLLM also reads as 32k or auto. The memory plan counts with them.
 SIZES = ("max-model-len", "max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes")
@@ -46,10 +58,6 @@ OWN: dict[str, str] = {
     **dict.fromkeys(("spec-method", "spec-model", "spec-tokens"), f"{PLACE} method, draft_model and draft_length"),
     **dict.fromkeys(("api-key", "hf-token"), SECRET),
     **dict.fromkeys(("config", "uds", "root-path"), "The collection decides how the server is started and reached"),
-    **dict.fromkeys(
-        ("worker-cls", "worker-extension-cls", "middleware", "tool-parser-plugin"),
-        "It runs code that is not the image's, which this collection does not do",
-    ),
 }
 # On the runner V1, which serves these methods in releases before 0.32.
 NOT_ASYNCHRONOUS = ("ngram", "ngram_gpu", "suffix")
@@ -71,6 +79,8 @@ def check_names(subject: Subject) -> None:
             subject.report.error(str(key), "the name of an option must be a text")
         elif "_" in key:
             subject.report.error(key, f"write it with dashes, as 'vllm serve --help' does: {key.replace('_', '-')}")
+        elif not NAME.fullmatch(key):
+            subject.report.error(key, "the name of an option has letters, digits and dashes. Write keys as a mapping")
         elif key in OWN:
             subject.report.error(key, f"remove it. {OWN[key]}")
         elif key.startswith("no-") and key[3:] in KINDS:
@@ -80,7 +90,8 @@ def check_names(subject: Subject) -> None:
 
 
 def check_unknown(key: str, subject: Subject) -> None:
-    if subject.is_read or is_misspelt(key, KINDS):
+    # vLLM also takes the beginning of a name.
+    if subject.is_read or is_misspelt(key, KINDS) or any(name.startswith(key) for name in KINDS):
         subject.report.error(key, f"is not an option of vLLM {READ_RELEASE}{did_you_mean(key, KINDS)}")
     else:
         subject.report.warn(key, "is not known here; the image decides")
@@ -94,6 +105,8 @@ def check_kinds(subject: Subject) -> None:
             continue
         if value is None:
             subject.report.error(key, "must not be null; remove the option to leave it to vLLM")
+        elif adds_option(value):
+            subject.report.error(key, "must not begin with a dash: vLLM reads the file as a command line")
         elif kind in KIND_WORDS and not is_of_kind(kind, value):
             subject.report.error(key, f"must be {KIND_WORDS[kind]}, not {seen(value)}")
         elif key in SIZES and positive_int(value) is None:

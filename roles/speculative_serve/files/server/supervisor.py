@@ -292,7 +292,8 @@ class Supervisor:
         self.loading.pages.give_back()
         self.guard.loads()
         self.server = subprocess.Popen(
-            ["/bin/bash", str(self.script)],
+            # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
+            ["/bin/bash", "-p", str(self.script)],
             env={**os.environ, **self.settings, "DGX_SPARK_OPTIONS": str(options)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

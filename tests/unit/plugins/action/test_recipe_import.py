@@ -27,11 +27,13 @@ Result = dict[str, t.Any]
 
 @pytest.fixture(name="place")
 def fixture_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    defaults = {"name": "", "directory": "recipes", "replace": False, "without_mods": False, "allow_code_of": []}
+    lists: Result = {"allow_code_of": [], "allow_options": []}
+    defaults = {"name": "", "directory": "recipes", "replace": False, "without_mods": False, **lists}
+    numbers = dict.fromkeys(("revision", "context", "concurrency", "sparks"))
     monkeypatch.setattr(
         ActionBase,
         "validate_argument_spec",
-        lambda self, **_: ({}, {**defaults, "context": None, "sparks": None, **self._task.args}),
+        lambda self, **_: ({}, {**defaults, **numbers, **self._task.args}),
     )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Example-1.5.yaml").write_text(SOURCE, encoding="utf-8")
@@ -93,7 +95,7 @@ def test_nothing_is_written_after_an_error(place: Path, arguments: Result, words
     with pytest.raises(AnsibleActionFail) as error:
         run(**arguments)
     assert words in str(error.value)
-    assert str(error.value).endswith("Nothing was written.")
+    assert "Nothing was written." in str(error.value)
     assert not place.exists()
 
 

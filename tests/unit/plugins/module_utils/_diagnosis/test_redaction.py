@@ -149,6 +149,8 @@ def test_environments_are_masked_unless_known() -> None:
         ("VLLM_SOME_TOKEN", False),
         ("vllm_api_key", False),
         ("TRTLLM_PASSWORD", False),
+        ("CUDA_OPENAI_KEY", False),
+        ("NVIDIA_GH_PAT", False),
         ("NCCL_AUTH_TOKEN", False),
     ],
 )

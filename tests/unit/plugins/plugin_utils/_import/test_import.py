@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.comm
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Choices, Imported, convert
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import MOST_BYTES, read
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RecipeError, complete
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines, refusal
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import complete
 
 # Format 1: doubled braces, a key that is there twice, flags with underscores, a comment behind a backslash, numbers as
 # text, tensor_parallel 2 of what serves on one Spark, a variable that is gone, one of a shell, and no mods.
@@ -59,7 +60,7 @@ command: |
     --max-num-seqs {max_num_seqs} \
     --gpu-memory-utilization {gpu_memory_utilization} \
     --speculative-config '{{"method":"mtp","num_speculative_tokens":3,"moe_backend":"triton"}}' \
-    --compilation-config '{{"pass_config":{{"fuse":true}}}}' \
+    --compilation-config '{{"pass_config":{{"fuse_norm_quant":true}}}}' \
     --tool-call-parser qwen3_xml \
     --enable-auto-tool-choice \
     --no-enable-prefix-caching \
@@ -110,7 +111,10 @@ defaults:
   speculative_config: {method: ngram, num_speculative_tokens: 4, prompt_lookup_max: 4}
   helper: value
 """
-EUGR = Choices(allow_code_of=["eugr/spark-vllm"])
+TOMORROW = "an-option-of-tomorrow"
+EUGR = Choices(allow_code_of=["eugr/spark-vllm"], allow_options=[TOMORROW])
+TRANSFER = "kv-transfer-config.a.b"
+ALLOWED = Choices(allow_options=[TRANSFER])
 
 
 @pytest.fixture(name="load")
@@ -126,6 +130,13 @@ def fixture_load(tmp_path: Path) -> t.Callable[..., Imported]:
 
 
 Load = t.Callable[..., Imported]
+
+
+def refused(load: Load, choices: Choices, **changes: t.Any) -> RecipeImportError:
+    """Return the refusal of a file."""
+    with pytest.raises(RecipeImportError) as error:
+        load(FIRST, choices, **changes)
+    return error.value
 
 
 def test_format_1(load: Load) -> None:
@@ -145,7 +156,7 @@ def test_format_1(load: Load) -> None:
         "options": {
             "mamba-ssm-cache-dtype": "float32",
             "speculative-config": {"moe_backend": "triton"},
-            "compilation-config": {"pass_config": {"fuse": True}},
+            "compilation-config": {"pass_config": {"fuse_norm_quant": True}},
             "tool-call-parser": "qwen3_xml",
             "enable-auto-tool-choice": True,
             "enable-prefix-caching": False,
@@ -168,7 +179,7 @@ def test_format_1(load: Load) -> None:
 
 
 def test_format_2(load: Load) -> None:
-    imported = load(SECOND, Choices())
+    imported = load(SECOND, ALLOWED)
     recipe = imported.recipe
     assert recipe["target_model"] == {
         "id": "example/Example-FP8",
@@ -176,7 +187,7 @@ def test_format_2(load: Load) -> None:
     }
     assert recipe["draft_model"] == {"id": "example/head", "revision": "v1"}
     assert (recipe["method"], recipe["draft_length"], recipe["context"]) == ("eagle3", 5, 32000)
-    assert "concurrency" not in recipe
+    assert recipe["concurrency"] == 4
     assert recipe["options"] == {
         "kv-transfer-config": {"a": {"b": 1}},
         "default-chat-template-kwargs": {"enable_thinking": True, "effort": "high"},
@@ -185,8 +196,7 @@ def test_format_2(load: Load) -> None:
     }
     assert recipe["title"] == "An example of format 2"
     assert [name for name, _reason in imported.dropped] == ["metadata", "benchmark", "surprise"]
-    assert imported.notes == ["It has no max-num-seqs. One request is served at once."]
-    complete("example", recipe)
+    assert [note for note in imported.notes if "-e concurrency=" not in note] == []
 
 
 def test_a_file_without_a_command(load: Load) -> None:
@@ -246,37 +256,43 @@ def test_speculation(load: Load, config: t.Any, expected: dict[str, t.Any]) -> N
     ],
 )
 def test_the_number_of_sparks(load: Load, changes: dict[str, t.Any], given: int | None, sparks: int) -> None:
-    imported = load(FIRST, Choices(allow_code_of=["eugr/spark-vllm"], sparks=given), **changes)
+    imported = load(FIRST, dataclasses.replace(EUGR, sparks=given), **changes)
     assert imported.recipe["sparks"] == sparks
     assert ("sparks=1" in imported.hint) is (changes == {"solo_only": False} and given is None)
 
 
-def test_pipeline_parallel_counts(load: Load) -> None:
-    command = "vllm serve a/b --max-model-len 1 -tp 2 -pp 2"
-    assert load(FIRST, command=command, solo_only=None).recipe["sparks"] == 4
+def test_pipeline_parallelism_needs_a_number_of_sparks(load: Load) -> None:
+    command = "vllm serve a/b --max-model-len 1 -pp 3"
+    with pytest.raises(RecipeImportError, match="pipeline-parallel-size is 3"):
+        load(FIRST, command=command, solo_only=None)
+    imported = load(FIRST, dataclasses.replace(EUGR, sparks=2), command=command, solo_only=None)
+    assert imported.recipe["sparks"] == 2
+    assert "--pipeline-parallel-size 3" in dict(imported.dropped)
 
 
 def test_without_mods(load: Load) -> None:
     mods = {"mods": ["mods/fix"], "pre_exec": ["echo $(id)"]}
-    with pytest.raises(RecipeImportError, match=r"\(mods, pre_exec\)"):
-        load(FIRST, **mods)
-    choices = Choices(allow_code_of=["docker.io/eugr/spark-vllm"], without_mods=True)
     command = "vllm serve a/b --max-model-len 1 --chat-template fixed.jinja"
+    error = refused(load, EUGR, **mods, command=command)
+    assert "(mods, pre_exec)" in error.args[0]
+    assert (error.inputs, error.is_enough) == ({"without_mods": True}, True)
+    choices = Choices(allow_code_of=["docker.io/eugr/spark-vllm"], without_mods=True)
     imported = load(FIRST, choices, **mods, command=command)
-    assert "patched upstream, not verified" in imported.recipe["note"]
+    assert "not verified without its mods, pre_exec, --chat-template" in imported.recipe["note"]
     assert {"mods", "pre_exec", "--chat-template"} <= dict(imported.dropped).keys()
     assert "options" not in imported.recipe
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.32.0", "docker.io/vllm/x", "nvcr.io/nvidia/vllm:26.07-py3"])
 def test_images_that_need_no_permission(load: Load, image: str) -> None:
-    assert load(FIRST, Choices(), container=image).recipe["image"] == image
+    assert load(GENERATED, Choices(), container=image).recipe["image"] == image
 
 
 @pytest.mark.parametrize("image", ["evil.example/vllm/x:1", "vllmx/y", "nvcr.io/other/x", "vllm-node"])
 def test_images_that_need_permission(load: Load, image: str) -> None:
-    with pytest.raises(RecipeImportError, match="allow_code_of="):
-        load(FIRST, Choices(), container=image)
+    error = refused(load, Choices(allow_options=[TOMORROW]), container=image)
+    repository = {"evil.example/vllm/x:1": "evil.example/vllm/x", "vllm-node": "eugr/spark-vllm"}.get(image, image)
+    assert (error.inputs, error.is_enough) == ({"allow_code_of": [repository]}, True)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +305,10 @@ def test_images_that_need_permission(load: Load, image: str) -> None:
         ({"runtime": "sglang"}, "Its runtime is sglang"),
         ({"runtime": "llama-cpp"}, "Its runtime is llama-cpp"),
         ({"command": "trtllm-serve a/b"}, "must begin with 'vllm serve'"),
-        ({"command": "vllm serve a/b --max-model-len auto"}, "-e context=N"),
-        ({"command": "vllm serve a/b --max-model-len -1"}, "-e context=N"),
+        ({"command": "vllm serve a/b --max-model-len auto"}, "the memory plan needs a number"),
+        ({"command": "vllm serve a/b --max-model-len -1"}, "the memory plan needs a number"),
         ({"command": "vllm serve a/b --port {absent}"}, "defaults has no value for it"),
+        ({"command": "vllm serve a/b --x ${CUDA_HOME}"}, "needs a shell"),
         ({"command": "vllm serve a/b --x {port"}, "must be doubled"),
         ({"command": "vllm serve a/b --x '{{]}}'"}, "begins like JSON"),
         ({"command": "vllm serve a/b && id"}, "needs a shell"),
@@ -317,13 +334,161 @@ def test_what_cannot_be_imported(load: Load, changes: dict[str, t.Any], words: s
 
 
 def test_code_of_a_model_needs_permission_and_a_commit(load: Load) -> None:
-    choices = Choices(allow_code_of=["eugr/spark-vllm", "example/Example-NVFP4"])
-    imported = load(FIRST, choices, model_revision="a" * 40)
-    assert imported.recipe["options"]["trust-remote-code"] is True
-    assert "--trust-remote-code" not in dict(imported.dropped)
-    complete("example", imported.recipe)
-    with pytest.raises(RecipeError, match=r"options\.trust-remote-code: would run Python"):
-        complete("example", {**imported.recipe, "target_model": {"id": "example/Example-NVFP4"}})
+    choices = dataclasses.replace(EUGR, allow_code_of=["eugr/spark-vllm", "example/Example-NVFP4"])
+    assert refused(load, choices).inputs == {"revision": "COMMIT"}
+    for imported in (
+        load(FIRST, choices, model_revision="a" * 40),
+        load(FIRST, dataclasses.replace(choices, revision="a" * 40), model_revision="main"),
+    ):
+        assert imported.recipe["target_model"]["revision"] == "a" * 40
+        assert imported.recipe["options"]["trust-remote-code"] is True
+        assert "--trust-remote-code" not in dict(imported.dropped)
+
+
+def test_all_reasons_at_once_and_one_command(load: Load) -> None:
+    command = (
+        "vllm serve a/b --max-model-len auto --chat-template fixed.jinja --log-config-file /etc/x.json "
+        "--scheduler-cls a.B --compilation-config.backend evil.Class"
+    )
+    error = refused(load, Choices(allow_options=["scheduler-cls"]), command=command, mods=["mods/fix"])
+    for part in ("(mods)", "eugr/spark-vllm:latest", "max-model-len is auto", "no fixed.jinja", "no /etc/x.json"):
+        assert [reason for reason in error.args if part in reason]
+    assert error.is_enough
+    given = {"from": "my file.yaml", "to": "", "replace": True, "allow_options": ["scheduler-cls"]}
+    text = refusal(error, {**given, "allow_code_of": [], "without_mods": False, "context": None})
+    assert text.startswith("- It changes the image or runs commands of its own (mods)")
+    assert text.partition("run:\n")[2].splitlines()[0].strip() == (
+        'ansible-playbook playbooks/import_recipe.yml -e \'{"from": "my file.yaml"}\' -e replace=true '
+        "-e allow_options=scheduler-cls,compilation-config.backend -e allow_code_of=eugr/spark-vllm "
+        "-e without_mods=true -e context=32768"
+    )
+
+
+def test_a_title_that_is_no_text(load: Load) -> None:
+    assert load(FIRST, EUGR, description={"a": "b"}).recipe["title"] == "Example-NVFP4"
+    assert load(FIRST, EUGR, description=["a"], name=None).recipe["title"] == "example/Example-NVFP4"
+
+
+def test_what_no_permission_allows(load: Load) -> None:
+    error = refused(load, EUGR, command="vllm serve a/b --max-model-len 1 --max-num-seqs none")
+    assert not error.is_enough
+    assert not error.inputs
+    assert not refused(load, Choices(), env={"A": ["b"]}).is_enough
+    assert "cannot be allowed" in refusal(refused(load, Choices(), env={"A": ["b"]}), {"allow_code_of": []})
+
+
+@pytest.mark.parametrize(
+    ("file", "is_there"),
+    [
+        ("/cache/huggingface/hub/models--a--b/snapshots/c/x.jinja", True),
+        ("/cache/huggingface/hub/../../../etc/x", False),
+        ("~/x.jinja", False),
+        ("x.jinja", False),
+    ],
+)
+def test_an_option_that_is_allowed(load: Load, file: str, is_there: bool) -> None:
+    choices = Choices(allow_options=["chat-template"])
+    changes = {"container": "vllm/vllm-openai:v0.32.0", "command": f"vllm serve a/b --chat-template {file}"}
+    if is_there:
+        assert refused(load, Choices(), **changes).inputs == {"allow_options": ["chat-template"]}
+        assert load(FIRST, choices, **changes).recipe["options"] == {"chat-template": file}
+    else:
+        error = refused(load, choices, **changes)
+        assert (error.inputs, error.is_enough) == ({}, False)
+    assert "options" not in load(FIRST, Choices(without_mods=True), **changes).recipe
+
+
+def test_an_option_that_no_recipe_has_can_be_left_out(load: Load) -> None:
+    changes = {"container": "vllm/vllm-openai:v0.32.0", "command": "vllm serve a/b --enable-prefx-caching"}
+    error = refused(load, Choices(), **changes)
+    assert [reason.partition(": ")[0] for reason in error.args] == ["options.enable-prefx-caching"]
+    assert (error.inputs, error.is_enough) == ({"without_mods": True}, True)
+
+
+def test_keys_in_a_list_and_keys_with_dots_are_found(load: Load) -> None:
+    config = '{"kv_connector_extra_config": [{"a": 1, "b": 2}], "kv.role": "x", "kv role": "y"}'
+    command = f"vllm serve a/b --kv-transfer-config '{config}' --seed 1"
+    changes = {"recipe_version": "2", "container": "vllm/vllm-openai:v0.32.0", "command": command}
+    error = refused(load, Choices(), **changes)
+    assert error.inputs["without_mods"]
+    keys = ("kv_connector_extra_config.a", "kv_connector_extra_config.b", "kv.role")
+    assert error.inputs["allow_options"] == [f"kv-transfer-config.{key}" for key in keys]
+    imported = load(FIRST, Choices(without_mods=True), **changes)
+    assert imported.recipe["options"] == {"seed": 1}
+    assert "--kv-transfer-config.kv_connector_extra_config" in dict(imported.dropped)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kept"),
+    [(2, {}), (1, {"draft_tensor_parallel_size": 1}), (3, None)],
+)
+def test_the_sparks_of_a_draft_model(load: Load, ranks: int, kept: dict[str, int] | None) -> None:
+    config = f'{{"method":"dflash","model":"a/c","num_speculative_tokens":3,"draft_tensor_parallel_size":{ranks}}}'
+    command = f"vllm serve a/b --speculative-config '{config}' -tp 2"
+    changes = {"recipe_version": "2", "container": "vllm/vllm-openai:v0.32.0", "command": command, "solo_only": None}
+    if kept is None:
+        assert not refused(load, Choices(sparks=1), **changes).is_enough
+        return
+    imported = load(FIRST, Choices(sparks=1), **changes)
+    assert imported.recipe["sparks"] == 1
+    assert imported.recipe.get("options", {}).get("speculative-config", {}) == kept
+    assert ("--speculative-config.draft_tensor_parallel_size 2" in dict(imported.dropped)) is (not kept)
+
+
+@pytest.mark.parametrize("option", ["--runner pooling", "--convert embed", "--task score"])
+def test_a_server_that_generates_no_text(load: Load, option: str) -> None:
+    error = refused(load, EUGR, command=f"vllm serve a/b {option}")
+    assert f"{option} makes a server that generates no text" in error.args[0]
+    assert not error.is_enough
+
+
+def test_a_name_of_an_image_with_its_tag(load: Load) -> None:
+    assert load(FIRST, EUGR, container="vllm-node:latest").recipe["image"] == "eugr/spark-vllm:latest"
+
+
+def test_variables(load: Load) -> None:
+    secrets = ("PASSWD", "DB_PASS", "GH_PAT", "AUTH", "OPENAI_KEY", "COOKIE", "CREDENTIALS", "hf_token", "VLLM_API_KEY")
+    others = {
+        **dict.fromkeys(("PYTHONPATH", "LD_PRELOAD", "PATH", "BASH_ENV", "DGX_SPARK_OPTIONS", "NCCL_NET_PLUGIN"), "/x"),
+        **dict.fromkeys(("HF_HUB_OFFLINE", "NCCL_SOCKET_IFNAME", "TOMORROW"), 0),
+    }
+    kept = {"NCCL_IGNORE_CPU_AFFINITY": 1, "OMP_NUM_THREADS": 4}
+    env = {**dict.fromkeys(secrets, "x"), **others, **kept}
+    choices = dataclasses.replace(EUGR, allow_options=[TOMORROW, "environment.TOMORROW"])
+    imported = load(FIRST, EUGR, env=env)
+    assert imported.recipe["environment"] == {name: str(value) for name, value in kept.items()}
+    assert {*secrets, *others} <= dict(imported.dropped).keys()
+    assert {reason for name, reason in imported.dropped if name in secrets} == {"a secret does not belong in a recipe"}
+    assert load(FIRST, choices, env=env).recipe["environment"]["TOMORROW"] == "0"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve a/b --max-model-len " + "9" * 400 + "k",
+        "vllm serve a/b --x " + "9" * 400 + ".5",
+        "vllm serve a/b --x '[1e999]'",
+        "vllm serve a/b --x '[" + "9" * 400 + "]'",
+        "vllm serve a/b --" + ".".join("a" * 5000),
+        "vllm serve a/b --host '" + "[" * 600 + "]" * 600 + "'",
+        "vllm serve a/b --x 'x{{[1]}}'",
+        "vllm serve a/b --x '[\"{{(lookup)(1)}}\"]'",
+        "vllm serve {{(lookup)}}",
+        "vllm serve a/b " + "--x " * 9000,
+    ],
+)
+def test_commands_beyond_all_bounds(load: Load, command: str) -> None:
+    with pytest.raises(RecipeImportError):
+        load(SECOND, Choices(), command=command)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_defaults_that_multiply(load: Load, version: str) -> None:
+    names = "abcdefghi"
+    defaults = {name: f"{{{other}}}" * 10 for name, other in zip(names, names[1:])} | {"i": "x" * 40_000}
+    command = "vllm serve a/b --x {a} " + "{i}" * 1000
+    with pytest.raises(RecipeImportError, match="more than 100 kB"):
+        load(SECOND, Choices(), recipe_version=version, defaults=defaults, command=command)
 
 
 def test_values_that_name_each_other(load: Load) -> None:
@@ -332,8 +497,9 @@ def test_values_that_name_each_other(load: Load) -> None:
         load(SECOND, Choices(), defaults=defaults, command="vllm serve {model} --x {a}")
 
 
-def test_a_given_context_counts(load: Load) -> None:
-    assert load(SECOND, Choices(context=8192)).recipe["context"] == 8192
+def test_a_given_context_and_concurrency_count(load: Load) -> None:
+    recipe = load(FIRST, dataclasses.replace(EUGR, context=8192, concurrency=2)).recipe
+    assert (recipe["context"], recipe["concurrency"]) == (8192, 2)
 
 
 def test_the_number_of_sparks_that_is_none(load: Load) -> None:
@@ -356,11 +522,17 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (b"a: !!python/object/apply:os.system [id]\n", "is not valid YAML"),
         (b"model: \xff\n", "not text in UTF-8: byte 8"),
         (BOMB.encode(), "more than 10,000 parts"),
-        (b"# " + b"x" * MOST_BYTES, "more than 1 MB"),
-        (b"model: a\nruntime: '{{ runtime }}'\n", "Line 2 has a Jinja template"),
-        (b"model: {{ model }}\n", "Line 1 has a Jinja template"),
-        (b"model: a{% raw %}\n", "Line 1 has a Jinja template"),
-        (b'recipe_version: "3"\n', "only 1 and 2 can be imported"),
+        (b"# " + b"x" * MOST_BYTES, "more than 50 kB"),
+        (b"model: a\nruntime: '{{ runtime }}'\n", "runtime has a Jinja template"),
+        (b"model: {{ model }}\n", "is not valid YAML"),
+        (b"model: a{% raw %}\n", "model has a Jinja template"),
+        (b'model: "\\x7b\\x7b lookup(1) }}"\n', "model has a Jinja template"),
+        (b"env: {A: '{{(lookup)(1)}}'}\n", "env.A has a Jinja template"),
+        (b"'x{{[1]}}': 1\n", "The file has a Jinja template"),
+        (b'"a\\e": 1\n', "has a control character"),
+        (b"a: 0x" + b"f" * 9000, "too large"),
+        (b"a: .nan\n", "too large"),
+        (b"a: &a {b: *a}\n", "contains itself"),
         (b"a: " + b"[" * 5000, "is not valid YAML"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -382,7 +554,13 @@ def test_a_directory_and_a_device_are_no_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [({"mods": ["a"]}, "1"), ({"mods": []}, "2"), ({}, "2"), ({"recipe_version": 1}, "1")],
+    [
+        ({"mods": ["a"]}, "1"),
+        ({"mods": []}, "2"),
+        ({}, "2"),
+        ({"recipe_version": 1}, "1"),
+        ({"recipe_version": 4}, "2"),
+    ],
 )
 def test_the_format(tmp_path: Path, data: dict[str, t.Any], expected: str) -> None:
     path = tmp_path / "example.yaml"
@@ -400,7 +578,7 @@ def test_the_words_of_a_command() -> None:
 
 
 def test_the_file_and_what_is_said(load: Load, tmp_path: Path) -> None:
-    imported = load(SECOND, Choices())
+    imported = load(SECOND, ALLOWED)
     source = read(tmp_path / "example.yaml")
     text = file_text(source, imported)
     assert text.startswith("---\n# Made by import_recipe.yml from example.yaml, a recipe of sparkrun.\n")

@@ -259,6 +259,15 @@ def test_the_script_of_vllms_ranks(tmp_path: Path, rank: int, begins: list[str],
     ]
 
 
+@pytest.mark.parametrize("name", ["DGX_SPARK_OPTIONS", "DGX_SPARK_RANK"])
+def test_no_variable_replaces_a_decision_of_the_launcher(name: str) -> None:
+    plan = containers.plan(sparks(2, engine="vllm"))["spark-1"]["script"]
+    script = serve_script("vllm", {**plan, "environment": {name: "/evil"}})
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert f"{name}: readonly variable" in result.stderr
+
+
 def test_somebodys_own_environment_is_stronger_and_text() -> None:
     plan = containers.plan(sparks(2, environment={"NCCL_IB_HCA": "mine", "NCCL_DEBUG_LEVEL": 3}))
     for each in plan.values():

@@ -224,6 +224,10 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ),
         ({"target_model": {"directory": 7}}, "- target_model.directory must be a string, not 7"),
         ({"environment": {"A;id": 1}}, "- environment.A;id is not the name of a variable"),
+        (
+            {"environment": {"DGX_SPARK_OPTIONS": "/a"}},
+            "- environment.DGX_SPARK_OPTIONS would replace a decision of this collection. Remove it",
+        ),
         ({"environment": {"A": None}}, "- environment.A must be a string or a number"),
         (
             {"probe": {"expect": ["("]}},

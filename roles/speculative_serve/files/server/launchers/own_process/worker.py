@@ -220,7 +220,8 @@ class ProcessWorker(BaseWorker):
         self.heeded = None
         self.owner = owner
         self.rank = subprocess.Popen(
-            ["/bin/bash", str(self.deployment / "serve.sh")],
+            # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
+            ["/bin/bash", "-p", str(self.deployment / "serve.sh")],
             env={**self.environment(), "DGX_SPARK_OPTIONS": str(options)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

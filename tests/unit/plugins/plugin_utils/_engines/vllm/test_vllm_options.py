@@ -174,10 +174,17 @@ def test_the_api_names_the_model_as_its_repository_does() -> None:
         ({"speculative-config": "ngram"}, "speculative-config", "must be a mapping"),
         ({"speculative-config": {"method": "mtp"}}, "speculative-config.num_speculative_tokens", "is missing"),
         ({7: 1}, "7", "must be a text"),
+        ({"compilation-config.backend": "a"}, "compilation-config.backend", "Write keys as a mapping"),
+        ({"middleware=evil.C": True}, "middleware=evil.C", "has letters, digits and dashes"),
     ],
 )
 def test_what_vllm_would_refuse_or_misread(options: dict[t.Any, t.Any], path: str, words: str) -> None:
     assert words in errors(options)[path]
+
+
+def test_the_beginning_of_a_name_is_not_left_to_an_image() -> None:
+    """Its parser would take it for the whole name."""
+    assert "is not an option" in errors({"log-c": "/a"}, release="v0.31.0")["log-c"]
 
 
 @pytest.mark.parametrize("key", sorted(OWN))

@@ -1,0 +1,16 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The effects of vLLM's options and variables, by its rows and the shapes that its releases give their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import read_effects
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SHAPES
+
+EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES})
