@@ -36,7 +36,7 @@ RDMA = ("/dev/infiniband:/dev/infiniband",)
 CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE")
 # NVIDIA's NICs ask for it before they hand out raw packets, which RDMA may need (openshift/openshift-docs PR 35934).
 FABRIC_CAPABILITIES = ("CAP_NET_RAW",)
-# A login through sshd: its unprivileged half, and Ubuntu's audit of each login (podman issue 10164).
+# A login through sshd: its unprivileged half, and Ubuntu's audit of logins (podman-container-tools/podman issue 10164).
 SSHD_CAPABILITIES = ("CAP_AUDIT_WRITE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT")
 # Ports below it are the system's.
 SYSTEM_PORTS = 1024
