@@ -239,6 +239,8 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
     )
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
+    # No record of the release that made it tells any, so that it has Docker's.
+    assert [container["cap_drop"] for container in played.containers] == [None] * 2
     played = play(
         ["run_fallback"], "--check", __speculative_serve_failure={"fallback": recorded("192.168.100.10", place)}, **here
     )

@@ -478,6 +478,7 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
         ),
         *({"url": "http://192.0.2.7:8000"}, {"cluster_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
         *({"cache": "/srv/hub"}, {"ready_timeout": 60}, {"directory": "/srv/mine"}, {"deployment": "other"}),
+        {"capabilities": ["CAP_SYS_PTRACE"]},
     ],
 )
 def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str, t.Any]) -> None:
@@ -495,6 +496,14 @@ def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
     for other in ({**slot, "state": "exited"}, {**slot, "labels": {**slot["labels"], LABEL: "cut off"}}):
         (planned,) = containers.plan([{**one, "slot": other}]).values()
         assert not planned["unchanged"]
+
+
+def test_a_container_with_all_of_dockers_capabilities_is_made_anew() -> None:
+    """As a release made it that did not plan them."""
+    (one,) = by_another_release(1)
+    del one["recorded"]["capabilities"]
+    (planned,) = containers.plan([one]).values()
+    assert not planned["unchanged"]
 
 
 def test_keys_that_changed_make_containers_anew() -> None:
