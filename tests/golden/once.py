@@ -57,9 +57,7 @@ def recorded(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # A record writes them in another way: if there are any, its container is written out.
         "published_ports": list(host.get("PortBindings", {})),
         "read_only": host.get("ReadonlyRootfs", False),
-        "security_opts": host.get("SecurityOpt", []),
         "stop_timeout": asked.get("StopTimeout"),
-        "tmpfs": [f"{path}:{options}".rstrip(":") for path, options in host.get("Tmpfs", {}).items()],
         "ulimits": [f"{each['Name']}:{each['Soft']}:{each['Hard']}" for each in host.get("Ulimits", [])],
     }
 

@@ -29,7 +29,7 @@ TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
 # Docker settings that are not planned: inputs of the role engine_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
-    *("log_max_size", "log_max_files", "security_opts", "read_only", "tmpfs"),
+    *("log_max_size", "log_max_files", "read_only"),
 )
 
 

@@ -32,8 +32,6 @@ ASKED: dict[str, t.Any] = {
         "Mounts": [{"ReadOnly": False, "Source": "/here", "Target": "/there", "Type": "bind"}],
         "NetworkMode": "host",
         "ReadonlyRootfs": True,
-        "SecurityOpt": ["no-new-privileges:true"],
-        "Tmpfs": {"/tmp": "exec", "/run": ""},
         "Ulimits": [{"Hard": -1, "Name": "memlock", "Soft": 5}],
     },
     "Image": "r:1",
@@ -57,9 +55,7 @@ RECORDED: dict[str, t.Any] = {
     "network": "host",
     "published_ports": [],
     "read_only": True,
-    "security_opts": ["no-new-privileges:true"],
     "stop_timeout": 120,
-    "tmpfs": ["/tmp:exec", "/run"],
     "ulimits": ["memlock:5:-1"],
 }
 
