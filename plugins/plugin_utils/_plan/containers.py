@@ -31,10 +31,11 @@ ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
-# All capabilities that root in the container has, in Docker's spelling. It gives files of the state directory to their
-# owner, reads the login user's models and writes in that user's directory.
+# Of root in the container, in Docker's spelling. It reads the login user's models, writes to the state directory, and
+# gives the files there to that user.
 CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE")
-# NVIDIA's NICs ask for it before they hand out raw packets, which RDMA may need (openshift/openshift-docs PR 35934).
+# OpenShift's example of RDMA with these NICs has it (openshift/openshift-docs PR 35934). No Spark has shown whether
+# NCCL needs it.
 FABRIC_CAPABILITIES = ("CAP_NET_RAW",)
 # A login through sshd: its unprivileged half, and Ubuntu's audit of logins (podman-container-tools/podman issue 10164).
 SSHD_CAPABILITIES = ("CAP_AUDIT_WRITE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT")
