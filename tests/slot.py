@@ -11,6 +11,13 @@ import json
 from tests.deployed import SLOT
 from tests.twin.control import Spark
 
+# Numbers of the capabilities of each server: CAP_CHOWN and CAP_DAC_OVERRIDE.
+FILES = 1 << 0 | 1 << 1
+# On several Sparks: CAP_NET_RAW.
+FABRIC = 1 << 13
+# Where an sshd takes the head's logins: CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_CHROOT and CAP_AUDIT_WRITE.
+LOGIN = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 18 | 1 << 29
+
 
 def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
     """Whether each runs, and what Docker does with it after a power cut."""
@@ -20,6 +27,16 @@ def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
         one["Name"].lstrip("/"): (one["State"]["Running"], one["HostConfig"]["RestartPolicy"]["Name"])
         for one in json.loads(said or "[]")
     }
+
+
+def capabilities(spark: Spark) -> int:
+    """Return what root in the serving container may do, by the kernel's numbers, and cannot extend."""
+    look = ["grep", "-E", "^(Cap(Eff|Prm|Bnd)|NoNewPrivs):", "/proc/1/status"]
+    said = spark.exec(["docker", "exec", SLOT, *look]).stdout
+    told = dict(line.split(":\t") for line in said.splitlines())
+    assert told.pop("NoNewPrivs") == "1", said
+    assert len(set(told.values())) == 1, said
+    return int(told["CapEff"], 16)
 
 
 def has_standby(spark: Spark) -> bool:

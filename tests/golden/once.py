@@ -37,6 +37,7 @@ def recorded(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     host = asked["HostConfig"]
     log = host["LogConfig"].get("Config", {})
     return {
+        "capabilities": host.get("CapAdd", []),
         "command": asked["Cmd"],
         "device_requests": [_renamed(each) for each in host.get("DeviceRequests", [])],
         "devices": [f"{each['PathOnHost']}:{each['PathInContainer']}" for each in host.get("Devices", [])],
@@ -55,6 +56,7 @@ def recorded(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "network": host.get("NetworkMode"),
         # A record writes them in another way: if there are any, its container is written out.
         "published_ports": list(host.get("PortBindings", {})),
+        "read_only": host.get("ReadonlyRootfs", False),
         "stop_timeout": asked.get("StopTimeout"),
         "ulimits": [f"{each['Name']}:{each['Soft']}:{each['Hard']}" for each in host.get("Ulimits", [])],
     }

@@ -13,6 +13,7 @@ import pytest
 import testinfra.host
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import NOT_COMPARED
 
+from tests import slot
 from tests.deployed import DEPLOYMENT, HOME, Deployed
 from tests.twin.control import Spark
 
@@ -38,9 +39,14 @@ def test_the_container_has_the_flags_of_nvidias_page(deployed: Deployed) -> None
     assert {limit["Name"]: (limit["Soft"], limit["Hard"]) for limit in host["Ulimits"]} == {
         "memlock": (-1, -1),
         "stack": (67108864, 67108864),
+        "nofile": (1048576, 1048576),
     }
     assert host["DeviceRequests"][0]["Count"] == -1
     assert host["DeviceRequests"][0]["Capabilities"] == [["gpu"]]
+
+
+def test_root_in_the_container_reaches_its_files_and_can_do_no_more(spark: Spark) -> None:
+    assert slot.capabilities(spark) == slot.FILES
 
 
 def test_the_container_survives_reboots_and_does_not_fill_the_disk(deployed: Deployed) -> None:

@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 
+from tests import slot
 from tests.playbook import succeed
 from tests.twin.control import Spark
 from tests.unit.waiting import until
@@ -70,6 +71,10 @@ def test_the_plan_is_what_the_engine_made(spark: Spark) -> None:
     assert (record["engine"], record["method"]) == ("vllm", "ngram")
     judged = "the image itself accepts the engine options with the configuration of the models"
     assert {judged, "the model called the tool get_weather"} <= set(record["checks"])
+
+
+def test_root_in_the_container_reaches_its_files_and_can_do_no_more(spark: Spark) -> None:
+    assert slot.capabilities(spark) == slot.FILES
 
 
 def test_a_question_is_answered(spark: Spark) -> None:

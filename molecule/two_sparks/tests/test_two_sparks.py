@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from tests import slot
 from tests.pair import DEPLOYMENT, HOME, SLOT, Node
 from tests.twin import cables
 from tests.twin.control import Internet
@@ -55,6 +56,11 @@ def test_both_ranks_have_the_settings_of_the_fabric(head: Node) -> None:
     # What they said before the start, and the network that their NCCL then said it uses.
     assert all(rank.pop("network")["rdma"] for rank in recorded)
     assert recorded == report["ranks"]
+
+
+def test_only_the_spark_that_takes_logins_can_do_what_they_need(head: Node, worker: Node) -> None:
+    assert slot.capabilities(head.spark) == slot.FILES | slot.FABRIC
+    assert slot.capabilities(worker.spark) == slot.FILES | slot.FABRIC | slot.LOGIN
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -147,8 +147,9 @@ class Engine:
 
     name: str
     words: str
-    # Whether the entrypoint of its images prepares the container; otherwise it starts the server by itself.
-    keeps_entrypoint: bool
+    # Pattern of the beginning of images whose entrypoint prepares the container. That of others starts the server by
+    # itself, and is cleared.
+    keeps_entrypoint_of: str
     speculation: str
     # The option by which it runs Python of a model's authors.
     remote_code: str

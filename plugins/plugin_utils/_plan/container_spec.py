@@ -29,7 +29,7 @@ TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
 # Docker settings that are not planned: inputs of the role engine_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
-    *("log_max_size", "log_max_files"),
+    *("log_max_size", "log_max_files", "read_only"),
 )
 
 
@@ -68,11 +68,11 @@ def _plain(value: t.Any) -> str:
 
 def same_container(recorded: Mapping, wanted: Mapping) -> bool:
     """Return whether the planned parts of two containers are equal."""
-    asked = ("image", "keep_entrypoint", "command", "devices", "healthcheck")
+    asked = ("image", "keep_entrypoint", "command", "devices", "capabilities", "healthcheck")
     told = [{**container["environment"], **dict.fromkeys(TAKES)} for container in (recorded, wanted)]
     labels = [container["labels"] for container in (recorded, wanted)]
     return (
-        all(recorded[key] == wanted[key] for key in asked)
+        all(recorded.get(key) == wanted[key] for key in asked)
         and told[0] == told[1]
         and mount_summary(recorded) == mount_summary(wanted)
         and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)

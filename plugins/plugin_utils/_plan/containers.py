@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
@@ -30,6 +31,16 @@ ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour a server that still loads is unhealthy.
 LOADING_S = 900
 RDMA = ("/dev/infiniband:/dev/infiniband",)
+# Of root in the container, in Docker's spelling. It reads the login user's models, writes to the state directory, and
+# gives the files there to that user.
+CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE")
+# OpenShift's example of RDMA with these NICs has it (openshift/openshift-docs PR 35934). No Spark has shown whether
+# NCCL needs it.
+FABRIC_CAPABILITIES = ("CAP_NET_RAW",)
+# A login through sshd: its unprivileged half, and Ubuntu's audit of logins (podman-container-tools/podman issue 10164).
+SSHD_CAPABILITIES = ("CAP_AUDIT_WRITE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT")
+# Ports below it are the system's.
+SYSTEM_PORTS = 1024
 # In the source of a mount, the place of the image's ID. The role engine_container fills it when it runs the container.
 IMAGE = "{image}"
 
@@ -83,6 +94,7 @@ class Node:
     trust: str
     # Further settings of the user, Docker's settings, and the present serving container.
     devices: t.Sequence[str]
+    capabilities: t.Sequence[str]
     settings: t.Mapping[str, t.Any]
     slot: t.Mapping[str, t.Any] | None
     # The recorded container, if its files and models match the plan.
@@ -97,6 +109,7 @@ class Container:
     keep_entrypoint: bool
     command: list[str]
     devices: list[str]
+    capabilities: list[str]
     environment: dict[str, str]
     mounts: list[dict[str, t.Any]]
     labels: dict[str, str]
@@ -228,10 +241,23 @@ def healthcheck(node: Node) -> dict[str, t.Any]:
     return {
         "test": ["CMD", *ENTRYPOINT, "health"],
         "interval": "30s",
-        "timeout": "10s",
+        # Under load the check itself took 13 s.
+        "timeout": "30s",
         "retries": 3,
         "start_period": f"{min(int(node.ready_timeout), LOADING_S)}s",
     }
+
+
+def capabilities(node: Node, rank: int) -> list[str]:
+    """Return the capabilities of root in the container: those that the server needs, and the user's own."""
+    through_ssh = ENGINES[node.engine].ranks_by_ssh
+    needed = {
+        *CAPABILITIES,
+        *(FABRIC_CAPABILITIES if node.rails else ()),
+        *(SSHD_CAPABILITIES if node.rails and rank and through_ssh else ()),
+        *(("CAP_NET_BIND_SERVICE",) if int(node.port) < SYSTEM_PORTS else ()),
+    }
+    return sorted({*needed, *node.capabilities})
 
 
 def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
@@ -239,9 +265,10 @@ def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
     node = nodes[rank]
     return {
         "image": node.cluster_image if node.rails else node.reference,
-        "keep_entrypoint": ENGINES[node.engine].keeps_entrypoint,
+        "keep_entrypoint": re.match(ENGINES[node.engine].keeps_entrypoint_of, node.reference) is not None,
         "command": [*ENTRYPOINT, *(["worker"] if rank else [])],
         "devices": list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
+        "capabilities": capabilities(node, rank),
         "environment": environment(nodes, rank),
         "mounts": mounts(node),
         "healthcheck": healthcheck(node),

@@ -52,11 +52,15 @@ def settings(container: Inputs) -> Result:
     return {"network": "host", **result}
 
 
+def listed(value: t.Any) -> list[t.Any]:
+    """Return a list, also of a single value from the command line."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 def node_inputs(run: Run) -> Result:
     """Return the inputs and the exported variables of four roles for this Spark."""
     roles = ("speculative_serve", "engine_container", "spark_network", "huggingface_cache")
     serve, container, network, models = (run.inputs(role) for role in roles)
-    devices = container.get("devices", [])
     return {
         "name": run.host,
         **{name: serve[name] for name in SERVE},
@@ -69,7 +73,7 @@ def node_inputs(run: Run) -> Result:
         "rails": network.get("rails", []),
         "worker_port": network.get("worker_port", 2233),
         "trust": network.get("keys_fingerprint", ""),
-        "devices": list(devices) if isinstance(devices, (list, tuple)) else [devices],
+        **{name: listed(container.get(name, [])) for name in ("devices", "capabilities")},
         "settings": settings(container),
     }
 

@@ -24,12 +24,14 @@ ASKED: dict[str, t.Any] = {
     "Env": ["A=1", "B="],
     "Healthcheck": {"Interval": 30 * 10**9, "Retries": 3, "StartPeriod": 900 * 10**9, "Test": ["CMD", "health"]},
     "HostConfig": {
+        "CapAdd": ["CAP_CHOWN"],
         "DeviceRequests": [{"Capabilities": [["gpu"]], "Count": -1, "Driver": "nvidia"}],
         "Devices": [{"CgroupPermissions": "rwm", "PathInContainer": "/dev/there", "PathOnHost": "/dev/here"}],
         "IpcMode": "host",
         "LogConfig": {"Config": {"max-file": "3", "max-size": "50m"}, "Type": "json-file"},
         "Mounts": [{"ReadOnly": False, "Source": "/here", "Target": "/there", "Type": "bind"}],
         "NetworkMode": "host",
+        "ReadonlyRootfs": True,
         "Ulimits": [{"Hard": -1, "Name": "memlock", "Soft": 5}],
     },
     "Image": "r:1",
@@ -37,6 +39,7 @@ ASKED: dict[str, t.Any] = {
     "StopTimeout": 120,
 }
 RECORDED: dict[str, t.Any] = {
+    "capabilities": ["CAP_CHOWN"],
     "command": ["serve"],
     "device_requests": [{"capabilities": [["gpu"]], "count": -1, "driver": "nvidia"}],
     "devices": ["/dev/here:/dev/there"],
@@ -51,6 +54,7 @@ RECORDED: dict[str, t.Any] = {
     "mounts": [{"read_only": False, "source": "/here", "target": "/there", "type": "bind"}],
     "network": "host",
     "published_ports": [],
+    "read_only": True,
     "stop_timeout": 120,
     "ulimits": ["memlock:5:-1"],
 }

@@ -97,7 +97,7 @@ def fill(options, planned):
 ECHO = engines.Engine(
     name="echo",
     words="Echo",
-    keeps_entrypoint=True,
+    keeps_entrypoint_of=".*",
     speculation="look",
     remote_code="",
     routes=("/echo",),

@@ -20,6 +20,7 @@ DOUBLE = """#!/usr/bin/python
 import json
 from ansible.module_utils.basic import AnsibleModule
 names = ("name", "image", "devices", "state", "labels", "env", "mounts", "ulimits", "command")
+names += ("cap_drop", "capabilities")
 known = {name: {"type": "raw"} for name in (*names, %s)}
 module = AnsibleModule(known, supports_check_mode=True)
 with open(%r, "a", encoding="utf-8") as file:
@@ -28,7 +29,7 @@ module.exit_json(changed=False, container={"State": {"StartedAt": "2026-01-01T00
 """
 OTHERS = (
     *("pull", "restart_policy", "stop_timeout", "device_requests", "network_mode", "published_ports", "ipc_mode"),
-    *("command_handling", "healthcheck", "log_driver", "log_options"),
+    *("command_handling", "healthcheck", "log_driver", "log_options", "security_opts", "read_only", "tmpfs"),
 )
 PLAY = """
 - name: Play
@@ -157,6 +158,14 @@ def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: i
     assert [container["devices"] for container in played.containers] == [["/dev/fuse:/dev/fuse", *further]] * sparks
 
 
+def test_all_capabilities_are_dropped_but_those_that_are_planned_or_the_users(play: Play) -> None:
+    played = play(UP, "--check", engine_container_capabilities=["CAP_SYS_PTRACE"])
+    assert ranks(played) == ["1", "0"]
+    assert [container["cap_drop"] for container in played.containers] == [["ALL"]] * 2
+    worker, head = (container["capabilities"] for container in played.containers)
+    assert {"CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE"} <= set(head) < set(worker)
+
+
 def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed_to_both(play: Play) -> None:
     played = play(UP, "--check", speculative_serve_worker_timeout_s=7, speculative_serve_memory_guard={"seconds": 5})
     assert ranks(played) == ["1", "0"]
@@ -230,6 +239,8 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
     )
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
+    # No record of the release that made it tells any, so that it has Docker's.
+    assert [container["cap_drop"] for container in played.containers] == [None] * 2
     played = play(
         ["run_fallback"], "--check", __speculative_serve_failure={"fallback": recorded("192.168.100.10", place)}, **here
     )

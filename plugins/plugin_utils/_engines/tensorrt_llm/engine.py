@@ -72,7 +72,8 @@ def fabric(ends: Ends) -> dict[str, str]:
 TENSORRT_LLM = Engine(
     name=NAME,
     words="TensorRT-LLM",
-    keeps_entrypoint=True,
+    # Also of a copy in another registry.
+    keeps_entrypoint_of=".*",
     speculation="speculative_config",
     remote_code="trust_remote_code",
     routes=OPENAI_ROUTES,

@@ -53,19 +53,23 @@ def fabric(ends: Ends) -> dict[str, str]:
     """Return the environment by which ranks meet on the first rail. NCCL takes all rails.
 
     Without its own address a rank takes the one on the way to the internet (vllm/utils/network_utils.py), and gloo
-    that of the host's name.
+    that of the host's name. NCCL places its threads by the GPU, not by what the process is bound to, as in the public
+    launchers for several Sparks (eugr/spark-vllm-docker, vllm-project/recipes).
     """
     return {
         "VLLM_HOST_IP": ends.addresses[0],
         "GLOO_SOCKET_IFNAME": ends.interfaces[0],
         "TP_SOCKET_IFNAME": ends.interfaces[0],
+        "NCCL_IGNORE_CPU_AFFINITY": "1",
     }
 
 
 VLLM = Engine(
     name=NAME,
     words="vLLM",
-    keeps_entrypoint=False,
+    # Its entrypoint enables CUDA's forward compatibility, without which FlashInfer compiles nothing on a Spark
+    # (gyliu513/langX101 PR 409).
+    keeps_entrypoint_of=r"nvcr\.io/nvidia/",
     speculation=SPECULATION,
     remote_code="trust-remote-code",
     # The others of its routes ask for no key, such as /metrics and /invocations, or change its state.

@@ -76,6 +76,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "checked": HASH,
         "trust": f"trust-{rank}",
         "devices": [],
+        "capabilities": [],
         "settings": {},
         "slot": None,
         "recorded": None,
@@ -220,15 +221,72 @@ def test_a_rank_takes_all_rails_and_those_without_rdma() -> None:
 def test_a_rank_of_vllm_has_its_own_address_and_no_keys() -> None:
     plan = containers.plan(sparks(2, engine="vllm"))
     made = plan["spark-2"]["container"]
-    told = {name: made["environment"][name] for name in ("VLLM_HOST_IP", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")}
     # gloo takes one interface, and NCCL all.
-    assert told == {
+    expected = {
         "VLLM_HOST_IP": "192.168.100.11",
         **dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "enp1s0f1np1"),
+        "NCCL_IGNORE_CPU_AFFINITY": "1",
     }
+    assert {name: made["environment"][name] for name in expected} == expected
     assert not [name for name in made["environment"] if name.startswith(("OMPI_", "UCX_"))]
     assert "/cluster" not in [mount["target"] for mount in made["mounts"]]
-    assert (made["image"], made["keep_entrypoint"]) == ("the-pairs:1", False)
+    assert made["image"] == "the-pairs:1"
+
+
+def test_the_users_own_value_of_a_ranks_variable_wins() -> None:
+    (head, _worker) = containers.plan(sparks(2, engine="vllm", environment={"NCCL_IGNORE_CPU_AFFINITY": 0})).values()
+    assert head["container"]["environment"]["NCCL_IGNORE_CPU_AFFINITY"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("engine", "image", "kept"),
+    [
+        ("vllm", "vllm/vllm-openai:v0.28.0", False),
+        ("vllm", "nvcr.io/nvidia/vllm:26.08-py3", True),
+        ("vllm", "example.org/nvcr.io/nvidia/vllm:26.08-py3", False),
+        ("tensorrt_llm", "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29", True),
+        ("tensorrt_llm", "example.org/copies/release:1.3.0rc29", True),
+    ],
+)
+def test_the_image_decides_about_its_entrypoint(engine: str, image: str, kept: bool) -> None:
+    """Also that of a cluster image, which was built from it."""
+    for number in (1, 2):
+        plan = containers.plan(sparks(number, engine=engine, reference=image))
+        assert [each["container"]["keep_entrypoint"] for each in plan.values()] == [kept] * number
+
+
+FILES = ["CAP_CHOWN", "CAP_DAC_OVERRIDE"]
+LOGIN = ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT"]
+
+
+@pytest.mark.parametrize(
+    ("number", "changes", "expected"),
+    [
+        (1, {}, [FILES]),
+        (1, {"engine": "vllm"}, [FILES]),
+        (1, {"port": 80}, [[*FILES, "CAP_NET_BIND_SERVICE"]]),
+        (1, {"capabilities": ["CAP_SYS_PTRACE", "CAP_CHOWN"]}, [[*FILES, "CAP_SYS_PTRACE"]]),
+        (2, {}, [[*FILES, "CAP_NET_RAW"], sorted([*FILES, "CAP_NET_RAW", *LOGIN])]),
+        (2, {"engine": "vllm"}, [[*FILES, "CAP_NET_RAW"]] * 2),
+    ],
+    ids=["alone", "vllm", "system port", "the user's own", "sshd", "vllm's ranks"],
+)
+def test_a_container_has_the_capabilities_that_its_programs_need(
+    number: int, changes: dict[str, t.Any], expected: list[list[str]]
+) -> None:
+    plan = containers.plan(sparks(number, **changes))
+    assert [each["container"]["capabilities"] for each in plan.values()] == expected
+
+
+def test_vllm_keeps_all_compiled_kernels(tmp_path: Path) -> None:
+    plan = containers.plan(sparks(1, engine="vllm"))
+    script = serve_script("vllm", plan["spark-1"]["script"]).replace("<hash>", COMMIT)
+    (tmp_path / "vllm").write_text("#!/bin/sh\nenv\n", encoding="utf-8")
+    (tmp_path / "vllm").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
+    kept = dict(line.split("=", 1) for line in said.splitlines() if "=/cache/kernels/" in line)
+    assert {"VLLM_CACHE_ROOT", "TILELANG_CACHE_DIR", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"} <= set(kept)
 
 
 @pytest.mark.parametrize(
@@ -429,6 +487,7 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
         ),
         *({"url": "http://192.0.2.7:8000"}, {"cluster_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
         *({"cache": "/srv/hub"}, {"ready_timeout": 60}, {"directory": "/srv/mine"}, {"deployment": "other"}),
+        {"capabilities": ["CAP_SYS_PTRACE"]},
     ],
 )
 def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str, t.Any]) -> None:
@@ -446,6 +505,14 @@ def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
     for other in ({**slot, "state": "exited"}, {**slot, "labels": {**slot["labels"], LABEL: "cut off"}}):
         (planned,) = containers.plan([{**one, "slot": other}]).values()
         assert not planned["unchanged"]
+
+
+def test_a_container_with_all_of_dockers_capabilities_is_made_anew() -> None:
+    """As a release made it that did not plan them."""
+    (one,) = by_another_release(1)
+    del one["recorded"]["capabilities"]
+    (planned,) = containers.plan([one]).values()
+    assert not planned["unchanged"]
 
 
 def test_keys_that_changed_make_containers_anew() -> None:

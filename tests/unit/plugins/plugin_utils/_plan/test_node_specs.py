@@ -60,6 +60,7 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         "worker_port": 2233,
         "trust": "t",
         "devices": [],
+        "capabilities": [],
         "settings": {"network": "host"},
         "slot": None,
         "record": None,

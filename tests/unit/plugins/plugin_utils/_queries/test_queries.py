@@ -149,17 +149,20 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "worker_port": 2233,
         "trust": "",
         "devices": [],
+        "capabilities": [],
         "settings": {"network": "host"},
     }
     given = {
         "engine_container_name": "slot",
         "engine_container_devices": "/dev/fuse",
+        "engine_container_capabilities": "CAP_SYS_PTRACE",
         "engine_container_log_max_files": 0,
         "spark_network_facts": {"cluster_image": "pair:1"},
         "spark_network_keys_fingerprint": "abc",
     }
     found = node_plan.node_inputs(run(**given))
     assert (found["volume"], found["devices"], found["cluster_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")
+    assert found["capabilities"] == ["CAP_SYS_PTRACE"]
     assert (found["settings"], found["trust"]) == ({"network": "host", "log_max_files": 0}, "abc")
 
 
