@@ -110,7 +110,7 @@ def statuses(archive: t.Mapping[str, t.Any]) -> dict[str, collections.Counter[in
 
 def completion(at: Served) -> str:
     """Return the text of a completion."""
-    body = {"model": at.model, "prompt": "The capital of France is", "max_tokens": 8}
+    body = {"model": at.model, "prompt": "1, 2, 3, 4, 5, 6, 7, 8,", "max_tokens": 8}
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {at.key}"}
     request = urllib.request.Request(f"{at.url}/v1/completions", json.dumps(body).encode(), headers)
     trust = ssl.create_default_context(cafile=at.ca) if at.ca else None
