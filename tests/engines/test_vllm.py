@@ -18,7 +18,7 @@ from tests.unit import modules
 WAIT_S, WAITS = 10, 90
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
 # A text that the model goes on with on any processor, so that a draft finds a part of it in the prompt.
-LIST = "red, green, blue, yellow, orange, purple, black, white, " * 5
+LIST = " ".join(["red, green, blue, yellow, orange, purple, black, white,"] * 5)
 
 
 @pytest.fixture(name="start", scope="module")

@@ -22,7 +22,7 @@ SLOT = "dgx-spark-speculative"
 URL = "http://127.0.0.1:8000"
 RECIPE = "tests/twin/recipes/first_light.yml"
 MODEL = "SmolLM2-135M-Instruct-Q4"
-LIST = "red, green, blue, yellow, orange, purple, black, white, "
+LIST = "red, green, blue, yellow, orange, purple, black, white,"
 TOOL = {
     "type": "function",
     "function": {
@@ -91,7 +91,7 @@ def test_a_tool_is_called(spark: Spark) -> None:
 
 def test_drafts_are_accepted_where_a_text_repeats(spark: Spark, alone: Rank) -> None:
     before = counters(spark)
-    assert alone.ask(prompt=LIST * 5, max_tokens=80)
+    assert alone.ask(prompt=" ".join([LIST] * 5), max_tokens=80)
     drafted, accepted = (counters(spark)[name] - before[name] for name in ("draft_tokens", "accepted_tokens"))
     assert 0 < accepted <= drafted
 
