@@ -27,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     PREVIOUS,
     nodes_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import NOT_JUDGED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
@@ -100,7 +101,10 @@ class Deployment:
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
             "warnings": [*self.warnings, *ENGINES[self.engine].issues_of_ranks(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
-            **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
+            **merged_findings(
+                [*seen.answered["findings"], *network_findings(seen.networks)],
+                [finding for finding in seen.figures["findings"] if finding["id"] not in NOT_JUDGED],
+            ),
             "checks": checks(seen),
             "answer": seen.answered["answer"],
             "measurements": seen.figures["measurements"],
