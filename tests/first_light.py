@@ -20,7 +20,19 @@ QUICK = {
 }
 # What a busy machine needs to load all ranks.
 LOADED_WITHIN_S = 600.0
-QUESTION = "Question: What is the capital of France? Answer:"
+# A text, and the mean log-probability of its tokens: about -0.08 on any processor, and -10.8 by chance. The words of an
+# answer are no test, since rounding decides between those that are about equally likely.
+NUMBERS, LIKELY = ", ".join(map(str, range(1, 41))), -0.5
+# By how much a token of a greedy answer may be less likely than the likeliest when the same text is read at once.
+TIE = 1.0
+TOKENS = 16
+
+
+class Place(t.NamedTuple):
+    """What the engine says of a token that it reads: its log-probability, and that of the likeliest token there."""
+
+    own: float
+    best: float
 
 
 class Rank(Node):
@@ -44,9 +56,28 @@ class Rank(Node):
         said = self.spark.exec(["curl", "-sf", "--max-time", "110", *headers, f"{self.url}/completions"])
         return dict(json.loads(said.stdout)) if said.returncode == 0 else {}
 
+    def read(self, tokens: t.Sequence[int]) -> list[Place]:
+        """Return what the engine says of each token of a text but the first; empty for an error."""
+        seen = self.ask(prompt=tokens, max_tokens=1, prompt_logprobs=1).get("choices")
+        places = seen[0]["prompt_logprobs"][1:] if seen else []
+        return [
+            Place(place[str(token)]["logprob"], max(one["logprob"] for one in place.values()))
+            for token, place in zip(tokens[1:], places)
+        ]
+
     def is_right(self) -> bool:
-        """Return whether the answer to a question is there, and right."""
-        return any("Paris" in choice["text"] for choice in self.ask(prompt=QUESTION, max_tokens=16).get("choices", ()))
+        """Return whether an answer is there and is the model's own, whatever the processor makes of it."""
+        said = self.ask(prompt=NUMBERS, max_tokens=TOKENS, ignore_eos=True, return_token_ids=True)
+        if said.get("model") != self.model or said["usage"]["completion_tokens"] != TOKENS:
+            return False
+        (choice,) = said["choices"]
+        places = self.read([*choice["prompt_token_ids"], *choice["token_ids"]])
+        prompt, answer = places[:-TOKENS], places[-TOKENS:]
+        return (
+            bool(prompt)
+            and sum(place.own for place in prompt) / len(prompt) > LIKELY
+            and all(place.best - place.own < TIE for place in answer)
+        )
 
     def wait_until_it_runs(self) -> None:
         self.wait_until(lambda: self.state["state"] == "running", LOADED_WITHIN_S)

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 if [ "$(id -u)" = 0 ]; then
     exec .venv/bin/python -m tests.twin "$@"
 fi
-kept=(PYTHONDONTWRITEBYTECODE=1 "PATH=$PATH" "TWIN=${TWIN:-}")
+kept=(PYTHONDONTWRITEBYTECODE=1 "PATH=$PATH" "TWIN=${TWIN:-}" "ISA=${ISA:-}")
 for name in $(compgen -e | grep -iE '^(pip_.*|.*_proxy|ssl_cert_.*|.*_ca_bundle)$'); do
     kept+=("$name=${!name}") # root needs the same settings of the package index
 done

@@ -101,10 +101,10 @@ class Server:
             found[name.removeprefix("vllm:") + (position[1] if position else "")] = float(value)
         return {name: value for name, value in found.items() if name.startswith("spec_decode")}
 
-    def ask(self, body: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return the answer to a chat request."""
+    def complete(self, body: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the answer to a request for a completion."""
         request = urllib.request.Request(
-            f"{self.url}/v1/chat/completions",
+            f"{self.url}/v1/completions",
             data=json.dumps({"model": "smollm2", **body}).encode(),
             headers={"Content-Type": "application/json"},
         )

@@ -17,11 +17,8 @@ from tests.unit import modules
 # Seconds of one wait, between which the container has to run, and their number.
 WAIT_S, WAITS = 10, 90
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
-# An answer that repeats its prompt, so that a part of it is found there.
-COPY = (
-    "Repeat this text, but write Rome for Paris: The train from Paris to Lyon takes two hours. The train from Lyon to "
-    "Paris takes two hours. The train from Paris to Lille takes one hour. The train from Lille to Paris takes one hour."
-)
+# A text that the model goes on with on any processor, so that a draft finds a part of it in the prompt.
+LIST = " ".join(["red, green, blue, yellow, orange, purple, black, white,"] * 5)
 
 
 @pytest.fixture(name="start", scope="module")
@@ -62,23 +59,24 @@ def probe(server: Server, **arguments: t.Any) -> dict[str, t.Any]:
 
 def test_it_answers_and_is_measured(plain: Server) -> None:
     # A short answer may come in one chunk, which has no speed.
-    result = probe(plain, prompt=COPY, expect=["train"], max_tokens=64)
+    result = probe(plain, prompt=LIST, kind="completion", max_tokens=64)
     assert (result["http"]["models"], result["http"]["version"]) == (["smollm2"], "0.32.0")
-    assert result["findings"] == []
+    # Such an answer may repeat itself.
+    assert {finding["id"] for finding in result["findings"]} <= {"repetition"}
     measured = result["measurements"]
-    assert measured["completion_tokens"] >= 20
+    assert measured["completion_tokens"] == 64
     assert 0 < measured["tokens_per_second"] < 1000
 
 
 def test_it_calls_a_tool(plain: Server) -> None:
-    result = probe(plain, prompt="What is the capital of France?", expect=["Paris"], tools=True)
-    assert result["tool_call"]["name"]
+    result = probe(plain, prompt="What does a CPU do?", tools=True)
+    assert result["tool_call"]["name"] == "get_weather"
 
 
 def test_accepted_drafts_are_those_that_it_counts_itself(drafting: Server) -> None:
-    probe(drafting, prompt="What is the capital of France?", expect=["Paris"], max_tokens=32)
+    probe(drafting, prompt="What does a CPU do?", max_tokens=32)
     before = drafting.counters()
-    result = probe(drafting, prompt=COPY, expect=[], max_tokens=96, speculation=True)
+    result = probe(drafting, prompt=LIST, kind="completion", max_tokens=96, speculation=True)
     after = drafting.counters()
     accepted = after["spec_decode_num_accepted_tokens_total"] - before["spec_decode_num_accepted_tokens_total"]
     measured = result["measurements"]
@@ -93,7 +91,7 @@ def test_accepted_drafts_are_those_that_it_counts_itself(drafting: Server) -> No
 def test_with_a_temperature_a_second_token_is_accepted(drafting: Server) -> None:
     probe(drafting, kind="none")
     before = drafting.counters()
-    drafting.ask({"messages": [{"role": "user", "content": COPY}], "temperature": 0.2, "max_tokens": 96, "seed": 1})
+    drafting.complete({"prompt": LIST, "temperature": 0.2, "max_tokens": 96, "seed": 1})
     after = drafting.counters()
     name = "spec_decode_num_accepted_tokens_per_pos_total1"
     assert after[name] > before.get(name, 0)

@@ -42,8 +42,10 @@ INTERNET = f"{NAME}-internet"
 INTERNET_ADDRESS = f"{HOSTS}.2"
 CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
 REGISTRY_VOLUME = f"{NAME}-registry"
+# The instruction set of the processor that the real vLLM is held to: ISA=avx2, or none.
+ISA = os.environ.get("ISA", "")
 # Images that take minutes to push: all twins of the machine share them, and they stay when a twin is removed.
-KEPT_VOLUME = f"{PREFIX}-kept-images"
+KEPT_VOLUME = f"{PREFIX}-kept-images-{ISA}".rstrip("-")
 REGISTRY_PORT, KEPT_PORT = 5000, 5001
 MAX_SPARKS = 4
 # The switch between more than two Sparks.

@@ -18,10 +18,11 @@ from tests.twin.names import TwinError
 URL = "http://127.0.0.1:8000"
 MOST_TOKENS = 160
 COUNTER = re.compile(r"^vllm:spec_decode_num_(draft|accepted)_tokens_total\{[^}]*\} (\S+)$", re.MULTILINE)
-# With n-gram drafts the first one pays, and the second one hardly finds anything to repeat.
+# With n-gram drafts the first one pays, and the second one hardly finds anything to repeat. The model's answers to both
+# read well also where another processor's rounding chooses other words.
 QUESTIONS = (
-    "Repeat this list word for word, without anything else: red, green, blue, yellow, orange, purple, black, white, "
-    "red, green, blue, yellow, orange, purple, black, white",
+    "Repeat this text: The train from Oslo to Bergen takes seven hours. The train from Bergen to Oslo takes seven "
+    "hours. The train from Oslo to Turku takes nine hours. The train from Turku to Oslo takes nine hours.",
     "What does a CPU do?",
 )
 

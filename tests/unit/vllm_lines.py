@@ -263,6 +263,8 @@ WRAPPERS = [
         "core_died",
     ),
     (f"{CORE}EngineCore encountered a fatal error.", "core_died"),
+    # Of the supervisor of the front end in Rust, with VLLM_USE_RUST_FRONTEND=1.
+    ("RuntimeError: Engine core process EngineCore died unexpectedly.", "core_died"),
 ]
 REMARKS = [
     (f"{INFO}No available shared memory broadcast block found in 60 seconds.", "broadcast_waits"),

@@ -13,6 +13,7 @@ import typing as t
 import pytest
 
 from tests import slot
+from tests.first_light import Rank
 from tests.playbook import succeed
 from tests.twin.control import Spark
 from tests.unit.waiting import until
@@ -22,7 +23,7 @@ SLOT = "dgx-spark-speculative"
 URL = "http://127.0.0.1:8000"
 RECIPE = "tests/twin/recipes/first_light.yml"
 MODEL = "SmolLM2-135M-Instruct-Q4"
-LIST = "red, green, blue, yellow, orange, purple, black, white"
+LIST = "red, green, blue, yellow, orange, purple, black, white,"
 TOOL = {
     "type": "function",
     "function": {
@@ -30,18 +31,16 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
-# In the container of a Spark, whose engine's processes have titles.
-KILL = """
-import os, pathlib, signal
-for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-    if path.read_text().startswith("VLLM::EngineCore"):
-        os.kill(int(path.parent.name), signal.SIGKILL)
-"""
 
 
 @pytest.fixture(scope="module")
 def spark() -> Spark:
     return Spark()
+
+
+@pytest.fixture(scope="module")
+def alone() -> Rank:
+    return Rank(1, "first_light")
 
 
 def read(spark: Spark, name: str) -> dict[str, t.Any]:
@@ -78,9 +77,14 @@ def test_root_in_the_container_reaches_its_files_and_can_do_no_more(spark: Spark
 
 
 def test_a_question_is_answered(spark: Spark) -> None:
-    answer = ask(spark, "What is the capital of France?", max_tokens=32)
-    assert "Paris" in answer["choices"][0]["message"]["content"]
-    assert answer["usage"]["completion_tokens"] > 0
+    answer = ask(spark, "What does a CPU do?", max_tokens=32)
+    assert answer["model"] == MODEL
+    assert answer["choices"][0]["message"]["content"]
+    assert 0 < answer["usage"]["completion_tokens"] <= 32
+
+
+def test_an_answer_with_drafts_is_the_models_own(alone: Rank) -> None:
+    assert alone.is_right()
 
 
 def test_a_tool_is_called(spark: Spark) -> None:
@@ -90,9 +94,9 @@ def test_a_tool_is_called(spark: Spark) -> None:
     assert "city" in json.loads(call["function"]["arguments"])
 
 
-def test_drafts_are_accepted_where_a_text_repeats(spark: Spark) -> None:
+def test_drafts_are_accepted_where_a_text_repeats(spark: Spark, alone: Rank) -> None:
     before = counters(spark)
-    ask(spark, f"Repeat this list word for word, without anything else: {LIST}, {LIST}, {LIST}", max_tokens=80)
+    assert alone.ask(prompt=" ".join([LIST] * 5), max_tokens=80)
     drafted, accepted = (counters(spark)[name] - before[name] for name in ("draft_tokens", "accepted_tokens"))
     assert 0 < accepted <= drafted
 
@@ -103,11 +107,11 @@ def test_a_second_run_changes_nothing(spark: Spark) -> None:
     assert spark.exec(["docker", "inspect", "--format", "{{.State.StartedAt}}", SLOT]).stdout == started
 
 
-def test_an_engine_that_dies_comes_back(spark: Spark) -> None:
+def test_an_engine_that_dies_comes_back(spark: Spark, alone: Rank) -> None:
     """vLLM ends with status 0 then, which counts as a failure all the same."""
     assert read(spark, "state/state")["restarts"] == 0
-    spark.exec(["docker", "exec", SLOT, "python3", "-c", KILL])
+    spark.exec("pkill -9 VLLM::EngineCor")
     until(lambda: read(spark, "state/state")["restarts"] == 1)
     assert read(spark, "state/state")["last_exit"]["code"] == 0
     until(lambda: read(spark, "state/state")["state"] == "running")
-    assert "Paris" in ask(spark, "What is the capital of France?", max_tokens=32)["choices"][0]["message"]["content"]
+    assert alone.is_right()

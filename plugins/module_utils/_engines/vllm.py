@@ -541,6 +541,7 @@ ROWS: tuple[KnownProblem, ...] = (
             "EngineCore encountered a fatal error.",
             "engine core exited unexpectedly; starting cleanup",
             "AsyncLLM output_handler failed.",
+            "Engine core process EngineCore died unexpectedly.",
         ),
     ),
     KnownProblem(

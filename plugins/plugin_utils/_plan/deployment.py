@@ -27,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     PREVIOUS,
     nodes_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import NOT_JUDGED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import issues_of_ranks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, option_check
@@ -105,7 +106,10 @@ class Deployment:
                 *option_check.not_judged(self.image["reference"], seen.option_check),
             ],
             "served_model": seen.answered["http"]["models"][0],
-            **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
+            **merged_findings(
+                [*seen.answered["findings"], *network_findings(seen.networks)],
+                [finding for finding in seen.figures["findings"] if finding["id"] not in NOT_JUDGED],
+            ),
             "checks": checks(seen),
             "answer": seen.answered["answer"],
             "measurements": seen.figures["measurements"],

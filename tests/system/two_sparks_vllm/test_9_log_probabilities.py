@@ -12,11 +12,11 @@ import typing as t
 import pytest
 
 from tests import playbook
-from tests.first_light import QUESTION, Rank, variables
+from tests.first_light import Rank, variables
 
 ALONE = "first_light"
 PROMPTS = (
-    QUESTION + " Paris is the capital of France, and has been for centuries.",
+    "Question: What is the capital of France? Answer: Paris is the capital of France, and has been for centuries.",
     "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20",
     "The Apache License is a permissive licence: it lets anyone use the software for any purpose, and change it.",
     "def add(a: int, b: int) -> int:\n    return a + b\n\n\ndef multiply(a: int, b: int) -> int:\n    return a * b\n",

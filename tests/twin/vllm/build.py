@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tests.twin import engine
 from tests.twin.images import digest_of, ensure_base
-from tests.twin.names import BASE_IMAGE, BASE_SYSTEM, CACHE, PREFIX
+from tests.twin.names import BASE_IMAGE, BASE_SYSTEM, CACHE, ISA, PREFIX
 from tests.twin.wheels import install, run
 
 HERE = Path(__file__).parent
-TAG = f"{PREFIX}/vllm:0.32.0"
+TAG = f"{PREFIX}/vllm:0.32.0-{ISA}".rstrip("-")
 # Not the label of the other images: those are pruned, perhaps while this one is built.
 INPUTS = f"{PREFIX}.vllm"
 CONTEXT = CACHE / "vllm"
@@ -40,8 +40,9 @@ def build() -> str:
     shutil.copytree(HERE, image, ignore=shutil.ignore_patterns("__pycache__"))
     # Without another copy of gigabytes.
     shutil.copytree(packages, image / "packages", copy_function=os.link)
-    options = ("--network", "host", "--build-arg", f"BASE={BASE_IMAGE}", "--build-arg", f"INPUTS={inputs}")
-    run(["docker", "build", "--tag", TAG, *options, str(image)])
+    values = {"BASE": BASE_IMAGE, "ISA": ISA, "INPUTS": inputs}
+    options = [part for name, value in values.items() for part in ("--build-arg", f"{name}={value}")]
+    run(["docker", "build", "--tag", TAG, "--network", "host", *options, str(image)])
     shutil.rmtree(image)
     return TAG
 

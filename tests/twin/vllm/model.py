@@ -45,7 +45,8 @@ NAMES = {
 }
 
 # The template of the file knows no tools. This one makes the same text without tools. With them it asks for calls as
-# vLLM's parser hermes reads them: so small a model calls only after an example, and then always.
+# vLLM's parser hermes reads them. So small a model calls only after examples that look like the question. After two,
+# the log-probability of any other beginning is lower by about 5, which no processor's rounding changes.
 TEMPLATE = """\
 {%- macro calls(list) -%}
 {%- for call in list -%}
@@ -69,8 +70,14 @@ TEMPLATE = """\
 {%- if tools -%}
 {{- 'You answer with a function call.\n<tools>\n' -}}
 {%- for tool in tools -%}{{- (tool.function if tool.function is defined else tool) | tojson + '\n' -}}{%- endfor -%}
-{{- '</tools><|im_end|>\n<|im_start|>user\nFind books by Jane Austen.<|im_end|>\n<|im_start|>assistant\n' -}}
-{{- '<tool_call>\n{"name": "find_books", "arguments": {"author": "Jane Austen"}}\n</tool_call>' -}}
+{{- '</tools>' -}}
+{%- for ask, name, argument, value in [
+  ('Find books by Jane Austen.', 'find_books', 'author', 'Jane Austen'),
+  ('What is the time in Rome?', 'get_time', 'city', 'Rome')] -%}
+{%- set call = '<tool_call>\n{"name": "' + name + '", "arguments": {"' + argument + '": "' -%}
+{{- '<|im_end|>\n<|im_start|>user\n' + ask + '\n\nAnswer with a call such as ' + call + '..."}}\n</tool_call>' -}}
+{{- '<|im_end|>\n<|im_start|>assistant\n' + call + value + '"}}\n</tool_call>' -}}
+{%- endfor -%}
 {%- endif -%}
 {{- '<|im_end|>\n' -}}
 {%- for message in messages -%}

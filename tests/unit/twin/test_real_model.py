@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -165,3 +167,28 @@ def test_a_container_that_stays_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(lifecycle.engine, "attempt", lambda *_arguments, **_options: refused)
     with pytest.raises(TwinError, match=r"^`docker rm` failed: Permission denied$"):
         lifecycle.end("spark")
+
+
+@pytest.mark.parametrize("isa", ["", "avx2"])
+def test_an_instruction_set_has_an_image_and_a_registry_of_its_own(isa: str) -> None:
+    program = "from tests.twin import names; from tests.twin.vllm import build; print(build.TAG, names.KEPT_VOLUME)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "ISA": isa},
+        cwd=PACKAGE.parents[1],
+        capture_output=True,
+        check=True,
+    )
+    assert [name.endswith(b"-avx2") for name in done.stdout.split()] == [isa == "avx2"] * 2
+
+
+def test_an_instruction_set_that_is_not_known_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.twin", "status"],
+        env={**os.environ, "ISA": "avx1"},
+        cwd=PACKAGE.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.startswith("ISA is 'avx1' in the environment")

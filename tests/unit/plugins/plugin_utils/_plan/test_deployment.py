@@ -104,6 +104,12 @@ def seen(**changes: t.Any) -> Observation:
     )
 
 
+def test_what_a_model_made_of_a_text_to_continue_is_no_finding() -> None:
+    looped = {"id": "repetition", "message": "The answer repeats itself: red"}
+    record = planned().record(seen(figures={"findings": [looped, ODD], "measurements": {}}), NOW)
+    assert record["findings"] == [SMALLER, ODD]
+
+
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     for changes in ({}, {"cluster": PAIR}):
         record = planned(**changes).record(seen(), NOW)
