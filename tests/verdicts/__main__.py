@@ -15,7 +15,8 @@ import yaml
 from tests.verdicts import configurations, rendered
 from tests.verdicts.environments import RELEASES, ask
 
-HEADER = """# Copyright (c) 2026 The dgx_spark.speculative contributors
+HEADER = """---
+# Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Written by `make verdicts`: what the real vLLM says of each shipped recipe and variant, by release.
