@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Choices, convert
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import convert
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import Choices
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines, refusal
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (

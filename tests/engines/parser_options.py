@@ -47,8 +47,6 @@ def alternatives(hint: t.Any) -> list[t.Any]:
         return alternatives(arguments[0])
     if origin in (t.Union, types.UnionType):
         return [one for argument in arguments for one in alternatives(argument)]
-    if isinstance(hint, t.TypeAliasType if sys.version_info >= (3, 12) else ()):
-        return alternatives(hint.__value__)
     return [] if hint is type(None) else [hint]
 
 
@@ -113,15 +111,15 @@ def options() -> tuple[dict[str, str], dict[str, t.Any]]:
     hints: dict[str, t.Any] = {}
     for owner in (EngineArgs, *(one for one in vars(cli_args).values() if dataclasses.is_dataclass(one))):
         hints |= hints_of(owner)
-    kinds, shapes = {}, {}
+    kinds: dict[str, str] = {}
+    shapes: dict[str, t.Any] = {}
     for action in parser._actions:
         own = CLASSES.get(action.dest.replace("_", "-"))
         hint = getattr(vllm.config, own, None) if own else hints.get(action.dest)
-        kind = made = kind_of(action)
+        kind = kind_of(action)
+        made: t.Any = shape(hint) if kind == "other" and hint is not None else kind
         if action.choices:
             made = [choice for choice in action.choices if choice is not None]
-        elif kind == "other" and hint is not None:
-            made = shape(hint)
         for name in action.option_strings:
             if name.startswith("--") and not name.startswith("--no-") and name != "--help":
                 kinds[name[2:]] = kind

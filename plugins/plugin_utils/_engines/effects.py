@@ -37,9 +37,6 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
 
-if t.TYPE_CHECKING:
-    from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
-
 Mapping = t.Mapping[str, t.Any]
 # A word for a kind of value, a list of choices, or a mapping of nested options to their shapes.
 Shape = t.Any
@@ -64,7 +61,7 @@ OWN_VARIABLES = "DGX_SPARK_"
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """What an option or a variable can do beyond tuning the server.
+    """Something that an option or a variable can do beyond tuning the server.
 
     The words are a predicate for the path as subject.
     """
@@ -84,13 +81,20 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Effects:
-    """What is known of the options and the variables of an engine; `shapes` come from its releases."""
+    """The rows of an engine for options and variables, and the shapes that its releases give their options."""
 
     shapes: t.Mapping[str, Shape]
     options: Rows
     variables: Rows
     # The paths of options and variables beside which the commit of remote code does not hold.
-    unpins: t.Collection[str]
+    unpins: t.AbstractSet[str]
+
+
+class Engine(t.Protocol):
+    """An engine, as far as it is needed here: its interface needs this file."""
+
+    @property
+    def effects(self) -> Effects: ...
 
 
 ROWS: dict[str, Field] = {

@@ -8,9 +8,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import posixpath
-import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import SECRET
@@ -20,14 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     parse_reference,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
-    CODE,
-    FILE,
-    OTHER_MODEL,
-    UNKNOWN,
-    option_effects,
-    variable_effect,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import UNKNOWN, variable_effect
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     NONE,
@@ -45,8 +35,20 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.comm
     value_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import (
+    LEAVE_OUT,
+    Choices,
+    Imported,
+    Options,
+    Part,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.permissions import (
+    Refusal,
+    check_code,
+    check_effects,
+    check_patches,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source, check_values
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import HUB
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPE, RecipeError, complete
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count
 
@@ -56,67 +58,6 @@ TOOLS = ("tool-call-parser", "enable-auto-tool-choice")
 DRAFT_RANKS = "draft_tensor_parallel_size"
 # Requests at once of a file without a number. Its launchers leave that to vLLM, which takes 256 or more.
 DEFAULT_CONCURRENCY = 4
-# A path, or the name of a file.
-PATH = re.compile(r"(?:^|=)[~/.]|\.(?:gguf|jinja2?|json|py|so|toml|txt|ya?ml)$")
-# An option that a command can name without quotes.
-PLAIN_PATH = re.compile(r"[\w.-]+", re.ASCII)
-Options = dict[str, t.Any]
-Part = dict[str, t.Any]
-# The reason, and the inputs that allow it.
-Refusal = tuple[str, t.Mapping[str, t.Any]]
-LEAVE_OUT = {"without_mods": True}
-
-
-@dataclasses.dataclass(frozen=True)
-class Choices:
-    """The decisions of the user; None or empty without one."""
-
-    context: int | None = None
-    concurrency: int | None = None
-    sparks: int | None = None
-    revision: str | None = None
-    without_mods: bool = False
-    # Repositories of images and models.
-    allow_code_of: t.Sequence[str] = ()
-    # Paths of options that can do more than tune the server.
-    allow_options: t.Sequence[str] = ()
-
-
-@dataclasses.dataclass
-class Imported:
-    """The recipe, what was left out with the reason, notes for the user, and an input if it cannot be served.
-
-    The refusals are all reasons against it, with the inputs that allow it. The inputs are not enough if a refusal has
-    none. A recipe has failed if a part of it is missing.
-    """
-
-    recipe: Part = dataclasses.field(default_factory=dict)
-    dropped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-    hint: str = ""
-    refusals: list[str] = dataclasses.field(default_factory=list)
-    inputs: dict[str, t.Any] = dataclasses.field(default_factory=dict)
-    is_enough: bool = True
-    has_failed: bool = False
-
-    def drop(self, name: str, reason: str) -> None:
-        self.dropped.append((name, reason))
-
-    def refuse(self, reason: str, **inputs: t.Any) -> None:
-        """Add a reason and the inputs that allow it. The import continues, so that all reasons are read at once."""
-        self.refusals.append(reason)
-        self.is_enough = self.is_enough and bool(inputs)
-        for name, value in inputs.items():
-            self.inputs[name] = [*self.inputs.get(name, ()), *value] if isinstance(value, list) else value
-
-    def attempt(self, step: t.Callable[..., Part], *arguments: t.Any) -> Part:
-        """Return a part of the recipe; empty, with the reason among the refusals, if there is none."""
-        try:
-            return step(*arguments, self)
-        except RecipeImportError as error:
-            self.refuse(str(error))
-            self.has_failed = True
-            return {}
 
 
 def check_runtime(source: Source) -> None:
@@ -151,85 +92,6 @@ def written_command(source: Source, imported: Imported) -> Command:
         if f"{{{key}}}" not in used and key != name:
             imported.drop(f"defaults.{key}", "the command does not use it")
     return command
-
-
-def check_patches(source: Source, choices: Choices, imported: Imported) -> list[str]:
-    """Refuse what changes the image or runs commands. Return the names of what the user leaves out."""
-    names = [key for key in FORMATS.patches if source.data.get(key)]
-    if names and not choices.without_mods:
-        imported.refuse(
-            f"It changes the image or runs commands of its own ({', '.join(names)}), which is not imported. Choose an "
-            "image that has these changes, or import the rest without them.",
-            **LEAVE_OUT,
-        )
-    for name in names:
-        imported.drop(name, "changes the image, or runs commands of its own")
-    return names
-
-
-def check_effects(
-    options: Options, models: t.Container[str], choices: Choices, imported: Imported
-) -> tuple[list[str], dict[str, Refusal]]:
-    """Return the names of options that the user leaves out, and the refusals of others, by their paths.
-
-    These are the options that can do more than tune the server. The ids and revisions of the recipe's own models are
-    not other ones.
-    """
-    left_out: list[str] = []
-    refused: dict[str, Refusal] = {}
-    for effect in option_effects(ENGINE, options):
-        way = way_to(options, effect.path)
-        place, key = way[-1]
-        is_allowed = effect.path in choices.allow_options
-        # The permission for it is another one. Several effects may be in a list, which is left out as a whole.
-        if (
-            effect.path == ENGINE.remote_code
-            or key not in place
-            or (effect.kind == OTHER_MODEL and place[key] in models)
-        ):
-            continue
-        file = absent_file(place[key]) if effect.kind in (CODE, FILE) else ""
-        if choices.without_mods and not is_allowed:
-            left_out.append(f"--{'.'.join(name for _place, name in way)}")
-            imported.drop(left_out[-1], effect.words)
-            leave_out(way)
-        elif file:
-            reason = f"--{effect.path} {effect.words}, but the container has no {file}."
-            refused[effect.path] = reason, ({} if is_allowed else LEAVE_OUT)
-        elif not is_allowed:
-            keep = {"allow_options": [effect.path]} if PLAIN_PATH.fullmatch(effect.path) else LEAVE_OUT
-            refused[effect.path] = f"--{effect.path} {effect.words}.", keep
-    return left_out, refused
-
-
-def way_to(options: Options, path: str) -> list[tuple[Options, str]]:
-    """Return the mappings down to the option of a path, each with the next name, which may have dots itself.
-
-    A list, or a mapping that is written as a text, counts as a whole.
-    """
-    parts = path.split(".")
-    beginnings = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-    key = next((beginning for beginning in beginnings if beginning in options), path)
-    below, value = path[len(key) + 1 :], options.get(key)
-    return [(options, key), *(way_to(value, below) if below and isinstance(value, dict) else ())]
-
-
-def leave_out(way: t.Sequence[tuple[Options, str]]) -> None:
-    """Remove an option, and each mapping that is empty without it."""
-    for place, key in reversed(way):
-        del place[key]
-        if place:
-            break
-
-
-def absent_file(value: t.Any) -> str:
-    """Return the first file in a value that the container does not have: it has the models of the cache only."""
-    if isinstance(value, (dict, list)):
-        parts = value.values() if isinstance(value, dict) else value
-        return next(filter(None, map(absent_file, parts)), "")
-    text = str(value)
-    is_file = PATH.search(text) and not posixpath.normpath(text).startswith(f"{HUB}/")
-    return text if is_file else ""
 
 
 def image_of(source: Source, choices: Choices, imported: Imported) -> Part:
@@ -391,27 +253,6 @@ def speculation_of(target: str, options: Options, imported: Imported) -> Part:
         options[name] = further
     length = {} if section.length is None else {"draft_length": section.length}
     return {"method": section.method, **length, **draft}
-
-
-def check_code(target: Part, options: Options, choices: Choices, imported: Imported) -> None:
-    """Keep the option that runs Python of the model's authors only with permission, and with a commit of it."""
-    name, model = f"--{ENGINE.remote_code}", target["id"]
-    if options.get(ENGINE.remote_code, False) is False:
-        return
-    given = options.pop(ENGINE.remote_code)
-    commit = "" if target.get("revision") else " -e revision=COMMIT"
-    if model not in choices.allow_code_of:
-        imported.drop(
-            name, f"runs Python of {model}; if the model needs it and you trust it: -e allow_code_of={model}{commit}"
-        )
-    elif commit:
-        imported.refuse(
-            f"{name} runs Python of {model}, which may change any day. Choose a commit of it at "
-            f"https://huggingface.co/{model}/commits/main.",
-            revision="COMMIT",
-        )
-    else:
-        options[ENGINE.remote_code] = given
 
 
 def without_effect(image: str, environment: t.Mapping[str, t.Any]) -> dict[str, str]:

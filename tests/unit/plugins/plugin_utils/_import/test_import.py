@@ -14,8 +14,9 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.command import parse, words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import Choices, Imported, convert
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import convert
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import Choices, Imported
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import MOST_BYTES, read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines, refusal
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import complete
