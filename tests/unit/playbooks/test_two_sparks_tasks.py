@@ -20,7 +20,7 @@ DOUBLE = """#!/usr/bin/python
 import json
 from ansible.module_utils.basic import AnsibleModule
 names = ("name", "image", "devices", "state", "labels", "env", "mounts", "ulimits", "command")
-names += ("cap_drop", "capabilities")
+names += ("cap_drop", "capabilities", "read_only", "tmpfs")
 known = {name: {"type": "raw"} for name in (*names, %s)}
 module = AnsibleModule(known, supports_check_mode=True)
 with open(%r, "a", encoding="utf-8") as file:
@@ -29,7 +29,7 @@ module.exit_json(changed=False, container={"State": {"StartedAt": "2026-01-01T00
 """
 OTHERS = (
     *("pull", "restart_policy", "stop_timeout", "device_requests", "network_mode", "published_ports", "ipc_mode"),
-    *("command_handling", "healthcheck", "log_driver", "log_options", "security_opts", "read_only", "tmpfs"),
+    *("command_handling", "healthcheck", "log_driver", "log_options", "security_opts"),
 )
 PLAY = """
 - name: Play
@@ -159,11 +159,14 @@ def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: i
 
 
 def test_all_capabilities_are_dropped_but_those_that_are_planned_or_the_users(play: Play) -> None:
-    played = play(UP, "--check", engine_container_capabilities=["CAP_SYS_PTRACE"])
+    played = play(UP, "--check", engine_container_capabilities=["CAP_SYS_PTRACE"], engine_container_read_only=True)
     assert ranks(played) == ["1", "0"]
     assert [container["cap_drop"] for container in played.containers] == [["ALL"]] * 2
     worker, head = (container["capabilities"] for container in played.containers)
     assert {"CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE"} <= set(head) < set(worker)
+    assert [container["read_only"] for container in played.containers] == [True] * 2
+    # What is linked to the models, and where sshd keeps its keys.
+    assert [container["tmpfs"] for container in played.containers] == [["/tmp:exec", "/run"]] * 2
 
 
 def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed_to_both(play: Play) -> None:
