@@ -44,6 +44,8 @@ CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
 REGISTRY_VOLUME = f"{NAME}-registry"
 # The instruction set of the processor that the real vLLM is held to: ISA=avx2, or none.
 ISA = os.environ.get("ISA", "")
+if ISA not in ("", "avx2"):
+    raise SystemExit(f"ISA is {ISA!r} in the environment; it is avx2, or empty for all that the processor has.")
 # Images that take minutes to push: all twins of the machine share them, and they stay when a twin is removed.
 KEPT_VOLUME = f"{PREFIX}-kept-images-{ISA}".rstrip("-")
 REGISTRY_PORT, KEPT_PORT = 5000, 5001
