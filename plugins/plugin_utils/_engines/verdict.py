@@ -4,11 +4,12 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Judge engine options by the rules of this collection, without a play. Run as a module; CONTRIBUTING.md has an example.
+"""Judge engine options by the rules of this collection, without a play.
 
-It reads JSON, a request or a list of requests, and writes the answers in the same form. A request has `engine`,
-`release` (or the name of an image) and `options`. An answer has `accepted`, `refused` and `warnings`; each finding has
-the `path` of its option and a `message`. The image of a release may refuse more.
+Run it as a module; CONTRIBUTING.md has an example. It reads JSON, a request or a list of requests, and writes the
+answers in the same form. A request has `engine`, `release` (or the name of an image) and `options`. An answer has
+`accepted`, `refused` and `warnings`; each finding has the `path` of its option and a `message`. The image of a release
+may refuse more.
 """
 
 from __future__ import annotations
