@@ -492,7 +492,8 @@ def test_the_environment_of_a_recipe_replaces_no_part_of_the_check(tmp_path: Pat
     for name in ("judge.py", "check_options.py"):
         (vllm / name).write_text("def judge(*_anything): return True, 'replaced', []\n", encoding="utf-8")
     environment = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(vllm), "PYTHONDONTWRITEBYTECODE": "1"}
-    answer, _output = run(tmp_path, {"bogus": 1}, vllm, engine="vllm", models={**of_models(), "environment": environment})
+    models = {**of_models(), "environment": environment}
+    answer, _output = run(tmp_path, {"bogus": 1}, vllm, engine="vllm", models=models)
     assert (answer["version"], answer["accepted"]) == ("0.32.0+cu130", False)
 
 
