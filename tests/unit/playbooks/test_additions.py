@@ -75,7 +75,7 @@ ROW = """    KnownProblem(
 HERE = "ansible_collections.dgx_spark.speculative.plugins"
 ECHO = f"""
 import json
-from {HERE}.plugin_utils._engines import engine as engines
+from {HERE}.plugin_utils._engines import effects, engine as engines
 
 NAMES = ("tokens", "requests", "cache", "part", "kind", "prompt", "pieces")
 
@@ -118,6 +118,7 @@ ECHO = engines.Engine(
     ranks_by_ssh=False,
     fabric=lambda ends: {{"ECHO_HERE": ends.addresses[0]}},
     known_issues=(),
+    effects=effects.Effects({{}}, effects.Rows({{}}, {{}}), effects.Rows({{}}, {{}}), set()),
 )
 """
 ECHO_LOG = f"""
