@@ -40,7 +40,7 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     assert applicable_choice(choice(), RECIPE, IMAGE, {}) == expected
 
 
-@pytest.mark.parametrize("key", ["fallback", "note", "evidence", "figures", "variants"])
+@pytest.mark.parametrize("key", ["title", "source", "fallback", "note", "evidence", "figures", "variants"])
 def test_a_choice_outlives_another_description(key: str) -> None:
     assert applicable_choice(choice(), {**RECIPE, key: "another"}, IMAGE, MODELS)
 
