@@ -49,8 +49,15 @@ RECIPES_WITH: dict[str, list[str]] = {
     ],
     # vLLM.
     "nccl-hang-42354": [],
-    "qwen3-8-mtp-reboot-262": ["single_qwen3_8_27b_mtp"],
-    "hybrid-mtp-prefixes-53912": ["qwen3_6_27b_mtp", "single_qwen3_6_27b_mtp", "single_qwen3_6_35b_mtp"],
+    "qwen3-8-mtp-reboot-262": ["single_qwen3_8_27b_dflash2/mtp"],
+    "hybrid-mtp-prefixes-53912": [
+        "qwen3_6_27b_mtp",
+        "single_nemotron_3_5_lightning_dspark/mtp",
+        "single_nemotron_3_super_mtp",
+        "single_qwen3_6_27b_mtp",
+        "single_qwen3_6_35b_mtp",
+        "single_qwen3_8_27b_dflash2/mtp",
+    ],
     "flash-next-mtp-lengths-53": [],
     "gemma-4-31b-graphs-414": [],
     "trtllm-experts-2045": [],
