@@ -76,6 +76,7 @@ HERE = "ansible_collections.dgx_spark.speculative.plugins"
 ECHO = f"""
 import json
 from {HERE}.plugin_utils._engines import engine as engines
+from {HERE}.plugin_utils._engines.effects import Effects, Rows
 
 NAMES = ("tokens", "requests", "cache", "part", "kind", "prompt", "pieces")
 
@@ -106,6 +107,7 @@ ECHO = engines.Engine(
     ranges=[["1.0.0", None]],
     names=engines.OptionNames(*NAMES),
     options=(*NAMES, "invented", "look"),
+    effects=Effects({{}}, Rows({{}}, {{}}), Rows({{}}, {{}}), frozenset()),
     beyond_head="",
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),
