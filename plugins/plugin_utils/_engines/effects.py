@@ -88,6 +88,8 @@ class Effects:
     variables: Rows
     # The paths of options and variables beside which the commit of remote code does not hold.
     unpins: t.AbstractSet[str]
+    # Whether the engine reads its file as a command line, in which a value that begins with a dash is an option.
+    is_command_line: bool
 
 
 ROWS: dict[str, Field] = {
@@ -100,7 +102,7 @@ VARIABLES = {"variables": Field(dict, required=True, fields=ROWS)}
 COMMON = Path(__file__).with_suffix(".yml")
 
 
-def read_effects(path: Path, shapes: t.Mapping[str, Shape]) -> Effects:
+def read_effects(path: Path, shapes: t.Mapping[str, Shape], is_command_line: bool = False) -> Effects:
     """Return the effects of an engine by its file, and by the common one for variables; raises DataError."""
     common = load(COMMON, Field(dict, fields=VARIABLES))["variables"]
     options = load(path, Field(dict, fields={**ROWS, **VARIABLES}))
@@ -117,6 +119,7 @@ def read_effects(path: Path, shapes: t.Mapping[str, Shape]) -> Effects:
             *options.get("unpins", ()),
             *(f"{ENVIRONMENT}{name}" for one in (common, own) for name in one.get("unpins", ())),
         },
+        is_command_line=is_command_line,
     )
 
 
@@ -218,7 +221,7 @@ def option_effects(effects: Effects, options: Mapping) -> list[Effect]:
     """Return all that is not plain in options, each path once."""
     found: list[Effect] = []
     for name, value in ((str(name), value) for name, value in options.items()):
-        if adds_option(value):
+        if effects.is_command_line and adds_option(value):
             found.append(Effect(name, CODE, "has a value that begins with a dash, which adds an option of its own"))
         found += effects_of(name, value, effects.shapes.get(name), effects.options)
     first: dict[str, Effect] = {}

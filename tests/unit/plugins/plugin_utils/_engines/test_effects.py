@@ -201,6 +201,8 @@ def test_a_variable_that_tunes(name: str, value: t.Any) -> None:
         ({"model": "a/b", "tokenizer": "a/b"}, {"model": OTHER_MODEL, "tokenizer": OTHER_MODEL}),
         ({"revision": "main"}, {"revision": OTHER_MODEL}),
         ({"model_kwargs": {"unheard": 1}}, {"model_kwargs.unheard": UNKNOWN}),
+        # Its file is no command line.
+        ({"dtype": "-a"}, {}),
         ({"kv_cache_config": {"dtype": "fp8", "free_gpu_memory_fraction": 0.8}, "max_batch_size": 4}, {}),
         ({"speculative_config": {"decoding_type": "MTP", "num_nextn_predict_layers": 3}, "dtype": "auto"}, {}),
         ({"cuda_graph_config": {"batch_sizes": [1, 2], "enable_padding": True}, "trust_remote_code": False}, {}),
