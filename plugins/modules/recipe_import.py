@@ -69,7 +69,7 @@ options:
     default: []
   allow_options:
     description:
-      - Options to import although they can do more than tune the server, such as V(hf-overrides.rope_theta).
+      - Options to import although they can do more than tune the server, such as V(kv-transfer-config.kv_connector).
       - A key in a mapping is written with dots. An option that names a file is refused unless the file belongs to a
         model of the cache, because the container has no other one.
     type: list

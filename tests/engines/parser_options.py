@@ -9,8 +9,10 @@ key * stands for any. A list, set or tuple of values is written as its values ar
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
+import importlib
 import json
 import sys
 import types
@@ -23,11 +25,8 @@ import vllm.config  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
 
-try:
-    from vllm.entrypoints.launchers import cli_args
-except ImportError:
-    from vllm.entrypoints.openai import cli_args
-
+# The parser's package: since 0.33, before it, and up to 0.28.
+PLACES = ("common", "launchers", "openai")
 KINDS: dict[t.Any, str] = {bool: "switch", int: "int", float: "number"}
 LISTS = (list, set, tuple, frozenset)
 # Options that the parser takes as a free mapping, although the engine makes one of these classes of it.
@@ -38,6 +37,17 @@ CLASSES = {
 }
 UNWRITTEN = ("ModelConfig", "ParallelConfig")
 SWITCHES = ("BooleanOptionalAction", "_StoreTrueAction")
+
+
+def parser_module() -> t.Any:
+    """Return the module of the parser, in the first place that this release has."""
+    for place in PLACES:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(f"vllm.entrypoints.{place}.cli_args")
+    raise ImportError(f"vLLM {vllm.__version__} has no cli_args in vllm/entrypoints/{{{','.join(PLACES)}}}.")
+
+
+cli_args = parser_module()
 
 
 def alternatives(hint: t.Any) -> list[t.Any]:

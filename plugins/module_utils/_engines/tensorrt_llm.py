@@ -181,8 +181,8 @@ ROWS: tuple[KnownProblem, ...] = (
     KnownProblem(
         "logprobs_asked",
         LOG,
-        "A client asked for logprobs, which end this release with drafts that are made in one model",
-        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer, which refuses such a request alone."
+        "A client asked for logprobs, which end the server of this release if it drafts in one model, as with EAGLE-3",
+        "Ask clients to leave out logprobs, or use the image 1.3.0rc27 or newer, which only refuses such a request."
         " The API proxy refuses it as well.",
         LOGPROBS,
         substrings=(

@@ -88,13 +88,8 @@ class Effects:
     variables: Rows
     # The paths of options and variables beside which the commit of remote code does not hold.
     unpins: t.AbstractSet[str]
-
-
-class Engine(t.Protocol):
-    """An engine, as far as it is needed here: its interface needs this file."""
-
-    @property
-    def effects(self) -> Effects: ...
+    # Whether the engine reads its file as a command line, in which a value that begins with a dash is an option.
+    is_command_line: bool
 
 
 ROWS: dict[str, Field] = {
@@ -107,7 +102,7 @@ VARIABLES = {"variables": Field(dict, required=True, fields=ROWS)}
 COMMON = Path(__file__).with_suffix(".yml")
 
 
-def read_effects(path: Path, shapes: t.Mapping[str, Shape]) -> Effects:
+def read_effects(path: Path, shapes: t.Mapping[str, Shape], is_command_line: bool = False) -> Effects:
     """Return the effects of an engine by its file, and by the common one for variables; raises DataError."""
     common = load(COMMON, Field(dict, fields=VARIABLES))["variables"]
     options = load(path, Field(dict, fields={**ROWS, **VARIABLES}))
@@ -124,6 +119,7 @@ def read_effects(path: Path, shapes: t.Mapping[str, Shape]) -> Effects:
             *options.get("unpins", ()),
             *(f"{ENVIRONMENT}{name}" for one in (common, own) for name in one.get("unpins", ())),
         },
+        is_command_line=is_command_line,
     )
 
 
@@ -221,12 +217,11 @@ def adds_option(value: t.Any) -> bool:
     return any(isinstance(part, str) and part.startswith("-") and not NUMBER.fullmatch(part) for part in parts)
 
 
-def option_effects(engine: Engine, options: Mapping) -> list[Effect]:
-    """Return all that is not plain in options of an engine, each path once."""
-    effects = engine.effects
+def option_effects(effects: Effects, options: Mapping) -> list[Effect]:
+    """Return all that is not plain in options, each path once."""
     found: list[Effect] = []
     for name, value in ((str(name), value) for name, value in options.items()):
-        if adds_option(value):
+        if effects.is_command_line and adds_option(value):
             found.append(Effect(name, CODE, "has a value that begins with a dash, which adds an option of its own"))
         found += effects_of(name, value, effects.shapes.get(name), effects.options)
     first: dict[str, Effect] = {}
@@ -235,19 +230,19 @@ def option_effects(engine: Engine, options: Mapping) -> list[Effect]:
     return list(first.values())
 
 
-def variable_effect(engine: Engine, name: str, value: t.Any) -> Effect | None:
+def variable_effect(effects: Effects, name: str, value: t.Any) -> Effect | None:
     """Return the effect of a variable; None if it only tunes, and has a value of the right shape."""
     path = f"{ENVIRONMENT}{name}"
     if name.startswith(OWN_VARIABLES):
         return Effect(path, CODE, RESERVED)
-    shape, row = lookup(engine.effects.variables.plain, name), lookup(engine.effects.variables.effects, name)
+    shape, row = lookup(effects.variables.plain, name), lookup(effects.variables.effects, name)
     if shape is not None and is_of_shape(value, shape):
         return None
     return Effect(path, *(row or unplain(value, None, shape)))
 
 
-def known_effects(engine: Engine, options: Mapping, environment: Mapping) -> list[Effect]:
+def known_effects(effects: Effects, options: Mapping, environment: Mapping) -> list[Effect]:
     """Return the effects of options and variables; the engine's rules and its image judge those that are unknown."""
-    variables = (variable_effect(engine, name, value) for name, value in environment.items())
-    found = [*option_effects(engine, options), *(effect for effect in variables if effect)]
+    variables = (variable_effect(effects, name, value) for name, value in environment.items())
+    found = [*option_effects(effects, options), *(effect for effect in variables if effect)]
     return [effect for effect in found if effect.kind != UNKNOWN]

@@ -15,7 +15,8 @@ A row, under the name that recipes have for it
                  own, each with a layer of KV cache; default: none, and no KV cache
     engines      by the name of each engine that has it, the engine's spelling of it; the engine's package explains it
     not_offered  instead of engines, why no engine may use it, as the end of a sentence
-    options_only  by the name of each further engine that has it, its name there: a recipe without `method` can
+    options_only
+                 by the name of each further engine that has it, its name there: a recipe without `method` can
                  configure it in `options`
 """
 

@@ -105,6 +105,7 @@ def check_values(value: t.Any, path: str = "", jinja: re.Pattern[str] | None = J
         for part in value:
             check_values(part, path, jinja, depth + 1)
     elif isinstance(value, (int, float)):
+        # In this order also for .nan, which is not above anything.
         if not abs(value) <= MAX_INT:
             raise RecipeImportError(f"{where} has a number that is too large for an option.")
     elif CONTROL.search(str(value).replace("\n", "").replace("\t", "")):

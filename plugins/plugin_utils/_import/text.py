@@ -43,19 +43,19 @@ def file_text(source: Source, imported: Imported) -> str:
 def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
     """Return all reasons against a file, and the one command that imports it if the user allows that."""
     reasons = [reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..." for reason in map(str, error.args)]
-    told = [f"- {printable(reason)}" for reason in reasons]
+    bullets = [f"- {printable(reason)}" for reason in reasons]
     if not error.inputs:
-        return "\n".join(told)
-    both = {
+        return "\n".join(bullets)
+    inputs = {
         name: [*given[name], *error.inputs.get(name, ())] if isinstance(value, list) else error.inputs.get(name, value)
         for name, value in given.items()
     }
-    inputs = [word for name, value in both.items() if value for word in ("-e", written(name, value))]
+    options = [word for name, value in inputs.items() if value for word in ("-e", written(name, value))]
     lead = "If you accept that, run:" if error.is_enough else "Some of that cannot be allowed. This allows the rest:"
     instead = "To leave options out instead, replace allow_options by without_mods=true."
     # The screen keeps a command on one line, so that it can be copied.
-    command = f"    {shlex.join(['ansible-playbook', PLAYBOOK, *inputs])}"
-    return "\n".join([*told, lead, command, *([instead] if "allow_options" in error.inputs else [])])
+    command = f"    {shlex.join(['ansible-playbook', PLAYBOOK, *options])}"
+    return "\n".join([*bullets, lead, command, *([instead] if "allow_options" in error.inputs else [])])
 
 
 def written(name: str, value: t.Any) -> str:

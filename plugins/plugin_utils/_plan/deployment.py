@@ -103,7 +103,7 @@ class Deployment:
             "warnings": [
                 *self.warnings,
                 *issues_of_ranks(ENGINES[self.engine].known_issues, seen.ranks),
-                *option_check.not_judged(self.image["reference"], seen.option_check),
+                *option_check.warnings(self.image["reference"], seen.option_check),
             ],
             "served_model": seen.answered["http"]["models"][0],
             **merged_findings(

@@ -24,7 +24,7 @@ def refusal(plan: Mapping, answer: Mapping) -> str:
     )
 
 
-def not_judged(image: str, answer: Mapping) -> list[str]:
+def warnings(image: str, answer: Mapping) -> list[str]:
     """Return what the image did not judge, with the reason; empty if it judged all, or was not asked."""
     if not answer:
         return []

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""The fields of requests that a server does not bear, as a pattern by which the API proxy finds them.
+"""The fields of requests that end or hang a server, as a pattern by which the API proxy finds them.
 
 The proxy reads no JSON. A quotation mark inside of a text is escaped, so a name between two plain ones and before a
 colon is always that of a field. It may have escapes itself, and the server reads UTF-16 and UTF-32 as well, of which
@@ -22,8 +22,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
 Mapping = t.Mapping[str, t.Any]
 Rows = t.Sequence[Mapping]
 
-# Every value but null, false and 0, of which the server makes the same as without the field. A text may mean true, and
-# a mapping is a field of a schema.
+# The beginnings of all values but null, false and 0, with which the server does the same as without the field. A text
+# may mean true. A mapping does not count: the field is then one of a schema, such as that of a tool.
 SET = r'(?:["t-]|[1-9]|0[.])'
 
 
@@ -52,7 +52,7 @@ def of_record(record: Mapping) -> list[dict[str, t.Any]]:
 
 
 def refusal(issues: Rows) -> dict[str, t.Any]:
-    """Return the fields that a deployment with these known issues does not bear, and the pattern; empty without any."""
+    """Return the fields that end or hang a deployment with these known issues, and the pattern; empty without any."""
     bad = [issue for issue in issues if issue["refuse"]]
     fields = list(dict.fromkeys(field for issue in bad for field in issue["refuse"]))
     if not fields:

@@ -133,7 +133,7 @@ def check(run: Run, plan: Mapping, models: Mapping, programs: str) -> Result:
 
 def judged(run: Run, plan: Mapping, answer: Mapping) -> Result:
     """Fail if the image rejects the options of a plan, and warn of what it did not judge."""
-    warnings = option_check.not_judged(plan["served"]["image"], answer)
+    warnings = option_check.warnings(plan["served"]["image"], answer)
     return {"warnings": warnings, **run.refusal_result(option_check.refusal(plan, answer))}
 
 

@@ -75,7 +75,8 @@ ROW = """    KnownProblem(
 HERE = "ansible_collections.dgx_spark.speculative.plugins"
 ECHO = f"""
 import json
-from {HERE}.plugin_utils._engines import effects, engine as engines
+from {HERE}.plugin_utils._engines import engine as engines
+from {HERE}.plugin_utils._engines.effects import Effects, Rows
 
 NAMES = ("tokens", "requests", "cache", "part", "kind", "prompt", "pieces")
 
@@ -106,6 +107,7 @@ ECHO = engines.Engine(
     ranges=[["1.0.0", None]],
     names=engines.OptionNames(*NAMES),
     options=(*NAMES, "invented", "look"),
+    effects=Effects({{}}, Rows({{}}, {{}}), Rows({{}}, {{}}), frozenset(), False),
     beyond_head="",
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),
@@ -118,7 +120,6 @@ ECHO = engines.Engine(
     ranks_by_ssh=False,
     fabric=lambda ends: {{"ECHO_HERE": ends.addresses[0]}},
     known_issues=(),
-    effects=effects.Effects({{}}, effects.Rows({{}}, {{}}), effects.Rows({{}}, {{}}), set()),
 )
 """
 ECHO_LOG = f"""

@@ -41,7 +41,7 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
     [
         (NOT_THERE, "Run the playbook again that deployed it, which writes what is not there."),
         (NO_ANSWER, "Docker does not answer. Start it with 'sudo systemctl start docker', then run again."),
-        (NO_DEVICE, "_network and _ulimits are handed to Docker as they are) and run again."),
+        (NO_DEVICE, "engine_container_ulimits are handed to Docker as they are) and run again."),
     ],
 )
 def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, remedy: str) -> None:

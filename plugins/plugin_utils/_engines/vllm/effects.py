@@ -13,4 +13,4 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import read_effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SHAPES
 
-EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES})
+EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES}, is_command_line=True)

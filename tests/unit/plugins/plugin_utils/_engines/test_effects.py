@@ -32,7 +32,7 @@ CLASS = "evil.Class"
 
 
 def kinds(engine: Engine, options: dict[str, t.Any]) -> dict[str, str]:
-    return {effect.path: effect.kind for effect in option_effects(engine, options)}
+    return {effect.path: effect.kind for effect in option_effects(engine.effects, options)}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_value_cannot_add_an_option(value: t.Any) -> None:
     ],
 )
 def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
-    effect = variable_effect(VLLM, name, value)
+    effect = variable_effect(VLLM.effects, name, value)
     assert effect is not None
     assert (effect.path, effect.kind) == (f"environment.{name}", kind)
 
@@ -182,7 +182,7 @@ def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
     ],
 )
 def test_a_variable_that_tunes(name: str, value: t.Any) -> None:
-    assert variable_effect(VLLM, name, value) is None
+    assert variable_effect(VLLM.effects, name, value) is None
 
 
 @pytest.mark.parametrize(
@@ -201,6 +201,8 @@ def test_a_variable_that_tunes(name: str, value: t.Any) -> None:
         ({"model": "a/b", "tokenizer": "a/b"}, {"model": OTHER_MODEL, "tokenizer": OTHER_MODEL}),
         ({"revision": "main"}, {"revision": OTHER_MODEL}),
         ({"model_kwargs": {"unheard": 1}}, {"model_kwargs.unheard": UNKNOWN}),
+        # Its file is no command line.
+        ({"dtype": "-a"}, {}),
         ({"kv_cache_config": {"dtype": "fp8", "free_gpu_memory_fraction": 0.8}, "max_batch_size": 4}, {}),
         ({"speculative_config": {"decoding_type": "MTP", "num_nextn_predict_layers": 3}, "dtype": "auto"}, {}),
         ({"cuda_graph_config": {"batch_sizes": [1, 2], "enable_padding": True}, "trust_remote_code": False}, {}),
@@ -265,9 +267,9 @@ def test_the_offline_mode_itself_stays_beside_remote_code() -> None:
 def test_shipped_recipes_are_plain(path: Path) -> None:
     recipe = load(path)
     for one in (recipe, *recipe["variants"].values()):
-        engine = engine_of(recipe)
-        variables = [variable_effect(engine, *variable) for variable in (one.get("environment") or {}).items()]
-        assert [*option_effects(engine, one.get("options") or {}), *filter(None, variables)] == []
+        known = engine_of(recipe).effects
+        variables = [variable_effect(known, *variable) for variable in (one.get("environment") or {}).items()]
+        assert [*option_effects(known, one.get("options") or {}), *filter(None, variables)] == []
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)

@@ -156,7 +156,7 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
 
 def test_a_record_says_what_the_image_did_not_judge() -> None:
     answer = {"available": False, "accepted": False, "version": "", "error": "no parser", "without_models": None}
-    assert planned().record(seen(option_check=answer), NOW)["warnings"] == option_check.not_judged("r:1", answer)
+    assert planned().record(seen(option_check=answer), NOW)["warnings"] == option_check.warnings("r:1", answer)
     asked_again = {"available": True, "accepted": True, "error": None, "without_models": None}
     assert planned().record(seen(option_check=asked_again), NOW)["warnings"] == []
 

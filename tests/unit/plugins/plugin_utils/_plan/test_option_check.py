@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.option_check import not_judged, refusal
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.option_check import refusal, warnings
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import served
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run
 
@@ -47,17 +47,17 @@ def test_an_image_that_could_not_judge_refuses_nothing(answer: dict[str, t.Any])
     ],
 )
 def test_what_the_image_did_not_judge_is_said_with_the_reason(answer: dict[str, t.Any], words: str) -> None:
-    (text,) = not_judged("v:1", answer)
+    (text,) = warnings("v:1", answer)
     assert words in text
 
 
 @pytest.mark.parametrize("answer", [{}, WHOLE, REFUSED, {"available": True}])
 def test_nothing_is_said_where_all_was_judged_or_nothing_asked(answer: dict[str, t.Any]) -> None:
-    assert not_judged("v:1", answer) == []
+    assert warnings("v:1", answer) == []
 
 
 def test_the_query_fails_or_warns() -> None:
     run = Run(t.cast("t.Any", None), "spark-1", {})
     assert served.judged(run, PLAN, WHOLE) == {"warnings": []}
-    assert served.judged(run, PLAN, NO_JUDGE) == {"warnings": not_judged("v:1", NO_JUDGE)}
+    assert served.judged(run, PLAN, NO_JUDGE) == {"warnings": warnings("v:1", NO_JUDGE)}
     assert served.judged(run, PLAN, REFUSED)["msg"].startswith("spark-1: vLLM 0.32.0 in v:1 rejects")
