@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect, has_row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
 
@@ -21,7 +21,7 @@ def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effe
     option = engine.remote_code
     if request.options.get(option) is not True:
         return
-    for effect in (effect for effect in effects if effect.path in engine.effects.unpins):
+    for effect in (effect for effect in effects if has_row(engine.effects.unpins, effect.path)):
         report.error(
             effect.path,
             f"{effect.words}, so {option} would run other Python than that of the commit. Remove one of the two",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def kinds(engine: Engine, options: dict[str, t.Any]) -> dict[str, str]:
         ({"attention-backend": CLASS}, CODE),
         ({"distributed-executor-backend": CLASS}, CODE),
         ({"hf-overrides.auto_map": {"AutoConfig": "evil/r--c.C"}}, CODE),
+        ({"hf-overrides.vision_config.auto_map": {"AutoModel": "evil/r--c.C"}}, CODE),
         ({"code-revision": "main"}, CODE),
         ({"speculative-config.code_revision": "main"}, CODE),
         ({"speculative-config.trust_remote_code": True}, CODE),
@@ -157,6 +159,9 @@ def test_a_value_cannot_add_an_option(value: t.Any) -> None:
         ("OMP_NUM_THREADS", "many", UNKNOWN),
         ("NCCL_PROTO", PLACE, NETWORK),
         ("CUTE_DSL_ARCH", PLACE, FILE),
+        # FlashInfer has it in a command of a shell, without quotes.
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.0;env|sh;x", UNKNOWN),
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.1a 12.0f", UNKNOWN),
     ],
 )
 def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
@@ -176,6 +181,8 @@ def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
         ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:512"),
         ("TORCH_CUDA_ARCH_LIST", "12.1a"),
         ("CUTE_DSL_ARCH", "sm_121a"),
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.1a"),
+        ("FLASHINFER_CUDA_ARCH_LIST", 12.0),
         ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 1),
         ("VLLM_FLOAT32_MATMUL_PRECISION", "high"),
         ("VLLM_USE_B12X_MOE", "1"),
@@ -237,6 +244,12 @@ def test_what_a_user_wrote_is_named_and_served() -> None:
         (VLLM, {"code-revision": "main"}, {}, "code-revision"),
         (VLLM, {"hf-config-path": "evil/r"}, {}, "hf-config-path"),
         (VLLM, {"hf-overrides": {"auto_map": {"AutoConfig": "e/r--c.C"}}}, {}, "hf-overrides.auto_map"),
+        (
+            VLLM,
+            {"hf-overrides": {"vision_config": {"auto_map": {"AutoModel": "e/r--c.C"}}}},
+            {},
+            "hf-overrides.vision_config.auto_map",
+        ),
         (
             VLLM,
             {"speculative-config": {"method": "mtp", "num_speculative_tokens": 1, "code_revision": "main"}},
@@ -315,3 +328,11 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, data: dict[str, t.Any], mess
 def test_a_deep_value_has_an_end() -> None:
     assert kinds(VLLM, {"hf-overrides": "{" * 5000}) == {"hf-overrides": UNKNOWN}
     assert effects.as_mapping("{no") == "{no"
+
+
+def test_a_long_value_takes_no_longer_than_it_is() -> None:
+    """Both took 39 s as they were: each beginning of what is almost a class was tried with each end."""
+    started = time.monotonic()
+    assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "a"}) == {"tokenizer-mode": CODE}
+    assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "!"}) == {}
+    assert time.monotonic() - started < 5
