@@ -270,6 +270,28 @@ def test_nothing_undoes_the_commit_of_remote_code(
     assert "other Python than that of the commit" in beside[path]
 
 
+DRAFTS: dict[str, dict[str, t.Any]] = {
+    "vllm": {"speculative-config": {"method": "eagle3", "model": "evil/d", "num_speculative_tokens": 1}},
+    "tensorrt_llm": {
+        "speculative_config": {"decoding_type": "Eagle3", "speculative_model": "evil/d", "max_draft_len": 1}
+    },
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_remote_code_of_a_draft_model_in_the_options_needs_its_commit(engine: Engine) -> None:
+    options = {**DRAFTS[engine.name], engine.remote_code: True}
+    assert engine.remote_code not in errors(engine, DRAFTS[engine.name])
+    assert "would run Python from evil/d, of which no commit" in errors(engine, options)[engine.remote_code]
+    named = {"draft_model": "evil/d", "revisions": {"a/target": "b" * 40, "evil/d": "c" * 40}}
+    assert engine.remote_code not in errors(engine, options, **named)
+    # The code of a directory has no commit at all.
+    (section,) = DRAFTS[engine.name].values()
+    directory = {key: "/cache/d" if value == "evil/d" else value for key, value in section.items()}
+    options = {engine.speculation: directory, engine.remote_code: True}
+    assert "from the directory /cache/d" in errors(engine, options)[engine.remote_code]
+
+
 def test_the_offline_mode_itself_stays_beside_remote_code() -> None:
     assert errors(VLLM, {"trust-remote-code": True}, environment={"HF_HUB_OFFLINE": "1"}) == {}
 
