@@ -159,6 +159,8 @@ def test_a_value_cannot_add_an_option(value: t.Any) -> None:
         ("OMP_NUM_THREADS", "many", UNKNOWN),
         ("NCCL_PROTO", PLACE, NETWORK),
         ("CUTE_DSL_ARCH", PLACE, FILE),
+        # The launcher decides it.
+        ("VLLM_NO_USAGE_STATS", "0", NETWORK),
         # FlashInfer has it in a command of a shell, without quotes.
         ("FLASHINFER_CUDA_ARCH_LIST", "12.0;env|sh;x", UNKNOWN),
         ("FLASHINFER_CUDA_ARCH_LIST", "12.1a 12.0f", UNKNOWN),
@@ -184,6 +186,7 @@ def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
         ("FLASHINFER_CUDA_ARCH_LIST", "12.1a"),
         ("FLASHINFER_CUDA_ARCH_LIST", 12.0),
         ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 1),
+        ("VLLM_NO_USAGE_STATS", 1),
         ("VLLM_FLOAT32_MATMUL_PRECISION", "high"),
         ("VLLM_USE_B12X_MOE", "1"),
     ],
