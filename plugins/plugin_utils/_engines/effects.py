@@ -48,7 +48,8 @@ ENVIRONMENT = "environment."
 
 SWITCHES = ("true", "false", "0", "1", "yes", "no", "on", "off")
 NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?([kmgt]i?)?", re.IGNORECASE)
-CLASS = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)*\.[A-Za-z_]\w*([.:][A-Za-z_]\w*)*")
+# With a dot, which is looked for beforehand.
+CLASS = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 WORDS = ("switch", "int", "number", "text", "any")
 
@@ -157,7 +158,7 @@ def named(text: str) -> tuple[str, str] | None:
         return NETWORK, "has an address as value"
     if re.search(r"[/\\~]|\.\.", text):
         return FILE, "has a path as value"
-    if any(CLASS.fullmatch(part) for part in re.split(r"[,;\s]+", text)):
+    if any("." in part and CLASS.fullmatch(part) for part in re.split(r"[,;\s]+", text)):
         return CODE, "has a class of Python as value"
     return None
 
@@ -169,6 +170,12 @@ def lookup(found: Mapping, path: str) -> t.Any:
     parts = path.split(".")
     patterns = (row for row in found if ANY_NAME in row)
     return next((found[row] for row in patterns if fits(row.split("."), parts)), None)
+
+
+def has_row(rows: t.Iterable[str], path: str) -> bool:
+    """Return whether a path is one of the rows, or fits one with *."""
+    parts = path.split(".")
+    return any(fits(row.split("."), parts) for row in rows)
 
 
 def fits(pattern: t.Sequence[str], parts: t.Sequence[str]) -> bool:

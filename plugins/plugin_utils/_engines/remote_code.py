@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect, has_row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
 
@@ -21,12 +21,14 @@ def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effe
     option = engine.remote_code
     if request.options.get(option) is not True:
         return
-    for effect in (effect for effect in effects if effect.path in engine.effects.unpins):
+    for effect in (effect for effect in effects if has_row(engine.effects.unpins, effect.path)):
         report.error(
             effect.path,
             f"{effect.words}, so {option} would run other Python than that of the commit. Remove one of the two",
         )
-    for model in (model for model in (request.target_model, request.draft_model) if model):
+    section = request.options.get(engine.speculation)
+    drafting = engine.section(section).draft if isinstance(section, dict) else None
+    for model in dict.fromkeys(str(model) for model in (request.target_model, request.draft_model, drafting) if model):
         revision = request.revisions.get(model)
         if revision and COMMIT.fullmatch(revision):
             report.warn(option, f"runs Python from {model}@{revision}")
@@ -36,6 +38,12 @@ def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effe
                 f"would run Python from {model} as it is at '{revision}' on the day of the download. Set the revision "
                 f"of this model to a commit of 40 digits from https://huggingface.co/{model}/commits/main, or remove "
                 "the option",
+            )
+        elif model == drafting and not model.startswith("/"):
+            report.error(
+                option,
+                f"would run Python from {model}, of which no commit is known. Make it the draft_model as well, with a "
+                "commit as revision, or remove the option",
             )
         else:
             report.error(

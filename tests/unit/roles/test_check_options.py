@@ -341,7 +341,7 @@ VLLM = {
                 return [{"msg": "Value error, " + os.environ["REFUSES"]}]
     """,
     "vllm/config/__init__.py": """
-        import builtins
+        import builtins, os
 
         class ModelConfig:
             "The class of pydantic's error."
@@ -358,6 +358,10 @@ VLLM = {
         def check(text, kind):
             if kind == "field":
                 raise Error(None)
+            if kind == "forked" and os.environ.get("VLLM_WORKER_MULTIPROC_METHOD") != "spawn":
+                raise ValueError(text)
+            if kind == "forked":
+                return
             if kind == "elsewhere":
                 from vllm import elsewhere
                 try:
@@ -469,6 +473,20 @@ def of_models(target: str = "/target", sparks: int = 1, **environment: str) -> d
         (of_models(CONFIG="no file", ERROR="OSError"), {"without_models": "OSError: no file"}),
         (of_models(CONFIG="no ray", ERROR="ImportError"), {"without_models": "ImportError: no ray"}),
         (of_models(CONFIG="It requires Triton."), {"without_models": "ValueError: It requires Triton."}),
+        *(
+            (of_models(CONFIG=text), {"without_models": f"ValueError: {text}"})
+            for text in (
+                "Sleep mode is not supported on current platform.",
+                "--enable-hc-sp currently requires CUDA",
+                "The Proton profiler currently supports NVIDIA CUDA only",
+            )
+        ),
+        # `vllm serve` decides that its processes are spawned before it makes the configuration, if nothing else did.
+        (of_models(CONFIG="torch_shm is known to fail", ERROR="forked"), {"with_models": True}),
+        (
+            of_models(CONFIG="torch_shm fails", ERROR="forked", VLLM_WORKER_MULTIPROC_METHOD="fork"),
+            {"with_models": True, "accepted": False, "error": "torch_shm fails"},
+        ),
         (of_models("/crashes"), {"without_models": "it gave no answer on them"}),
     ],
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import tempfile
 import traceback
@@ -50,8 +51,10 @@ REFUSALS = {
 PLATFORM = {
     "Failed to infer device type": "vllm/config/device.py",
     "requires Triton": "vllm/config/vllm.py",
-    "(is only supported on|requires) NVIDIA CUDA": "vllm/config/mamba.py and vllm.py",
+    "(is only supported on|requires|supports) NVIDIA CUDA": "vllm/config/mamba.py and vllm.py",
     "only supported on CUDA": "vllm/config/lora.py and parallel.py",
+    "currently requires CUDA": "vllm/config/model.py",
+    "not supported on current platform": "vllm/config/model.py",
     r"available GPUs \(0\)": "vllm/config/parallel.py",
 }
 
@@ -172,6 +175,8 @@ def judge_models(options: dict[str, t.Any], models: dict[str, t.Any]) -> Judgeme
     sparks = str(models["sparks"])
     # The address is that of the head, which nothing connects to here.
     ranks = ("--tensor-parallel-size", sparks, "--nnodes", sparks, "--node-rank", "0", "--master-addr", "127.0.0.1")
+    # `vllm serve` does so before it makes the configuration, which may refuse another method.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     version = str(importlib.import_module("vllm").__version__)
     try:
         given = parse(arguments_modules(), options, models["target"], ranks if models["sparks"] > 1 else ())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def kinds(engine: Engine, options: dict[str, t.Any]) -> dict[str, str]:
         ({"attention-backend": CLASS}, CODE),
         ({"distributed-executor-backend": CLASS}, CODE),
         ({"hf-overrides.auto_map": {"AutoConfig": "evil/r--c.C"}}, CODE),
+        ({"hf-overrides.vision_config.auto_map": {"AutoModel": "evil/r--c.C"}}, CODE),
         ({"code-revision": "main"}, CODE),
         ({"speculative-config.code_revision": "main"}, CODE),
         ({"speculative-config.trust_remote_code": True}, CODE),
@@ -157,6 +159,11 @@ def test_a_value_cannot_add_an_option(value: t.Any) -> None:
         ("OMP_NUM_THREADS", "many", UNKNOWN),
         ("NCCL_PROTO", PLACE, NETWORK),
         ("CUTE_DSL_ARCH", PLACE, FILE),
+        # The launcher decides it.
+        ("VLLM_NO_USAGE_STATS", "0", NETWORK),
+        # FlashInfer has it in a command of a shell, without quotes.
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.0;env|sh;x", UNKNOWN),
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.1a 12.0f", UNKNOWN),
     ],
 )
 def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
@@ -176,7 +183,10 @@ def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
         ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:512"),
         ("TORCH_CUDA_ARCH_LIST", "12.1a"),
         ("CUTE_DSL_ARCH", "sm_121a"),
+        ("FLASHINFER_CUDA_ARCH_LIST", "12.1a"),
+        ("FLASHINFER_CUDA_ARCH_LIST", 12.0),
         ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", 1),
+        ("VLLM_NO_USAGE_STATS", 1),
         ("VLLM_FLOAT32_MATMUL_PRECISION", "high"),
         ("VLLM_USE_B12X_MOE", "1"),
     ],
@@ -241,6 +251,12 @@ def test_what_a_user_wrote_is_named_and_served() -> None:
         (VLLM, {"hf-overrides": {"auto_map": {"AutoConfig": "e/r--c.C"}}}, {}, "hf-overrides.auto_map"),
         (
             VLLM,
+            {"hf-overrides": {"vision_config": {"auto_map": {"AutoModel": "e/r--c.C"}}}},
+            {},
+            "hf-overrides.vision_config.auto_map",
+        ),
+        (
+            VLLM,
             {"speculative-config": {"method": "mtp", "num_speculative_tokens": 1, "code_revision": "main"}},
             {},
             "speculative-config.code_revision",
@@ -257,6 +273,28 @@ def test_nothing_undoes_the_commit_of_remote_code(
     beside = errors(engine, {**options, engine.remote_code: True}, environment=environment)
     assert (path in alone, path in beside) == (False, True)
     assert "other Python than that of the commit" in beside[path]
+
+
+DRAFTS: dict[str, dict[str, t.Any]] = {
+    "vllm": {"speculative-config": {"method": "eagle3", "model": "evil/d", "num_speculative_tokens": 1}},
+    "tensorrt_llm": {
+        "speculative_config": {"decoding_type": "Eagle3", "speculative_model": "evil/d", "max_draft_len": 1}
+    },
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_remote_code_of_a_draft_model_in_the_options_needs_its_commit(engine: Engine) -> None:
+    options = {**DRAFTS[engine.name], engine.remote_code: True}
+    assert engine.remote_code not in errors(engine, DRAFTS[engine.name])
+    assert "would run Python from evil/d, of which no commit" in errors(engine, options)[engine.remote_code]
+    named = {"draft_model": "evil/d", "revisions": {"a/target": "b" * 40, "evil/d": "c" * 40}}
+    assert engine.remote_code not in errors(engine, options, **named)
+    # The code of a directory has no commit at all.
+    (section,) = DRAFTS[engine.name].values()
+    directory = {key: "/cache/d" if value == "evil/d" else value for key, value in section.items()}
+    options = {engine.speculation: directory, engine.remote_code: True}
+    assert "from the directory /cache/d" in errors(engine, options)[engine.remote_code]
 
 
 def test_the_offline_mode_itself_stays_beside_remote_code() -> None:
@@ -317,3 +355,11 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, data: dict[str, t.Any], mess
 def test_a_deep_value_has_an_end() -> None:
     assert kinds(VLLM, {"hf-overrides": "{" * 5000}) == {"hf-overrides": UNKNOWN}
     assert effects.as_mapping("{no") == "{no"
+
+
+def test_a_long_value_takes_no_longer_than_it_is() -> None:
+    """Both took 39 s as they were: each beginning of what is almost a class was tried with each end."""
+    started = time.monotonic()
+    assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "a"}) == {"tokenizer-mode": CODE}
+    assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "!"}) == {}
+    assert time.monotonic() - started < 5
