@@ -34,5 +34,5 @@ def warnings(image: str, answer: Mapping) -> list[str]:
     what = "the engine options without the models" if answer["available"] else "no engine options"
     return [
         f"The image {image} judged {what} ({reason.rstrip('.')}). Options that this collection accepts by mistake "
-        "would end the server while it starts."
+        "would end the server while it starts. The next run asks again."
     ]
