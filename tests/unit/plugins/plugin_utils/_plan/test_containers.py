@@ -104,7 +104,16 @@ def written(expected: dict[str, t.Any], look: t.Callable[[dict[str, t.Any]], dic
     """Yield what is written of each host, with what it shares with the first."""
     first = look(next(iter(expected.values())))
     for host in expected.values():
-        yield {key: first[key] if each == "<as on spark-1>" else each for key, each in look(host).items()}
+        yield shared(look(host), first)
+
+
+def shared(each: t.Any, first: t.Any) -> t.Any:
+    """Return a value with the parts of the first host's that it refers to."""
+    if each == "<as on spark-1>":
+        return first
+    if isinstance(each, dict) and isinstance(first, dict):
+        return {key: shared(value, first.get(key)) for key, value in each.items()}
+    return each
 
 
 def script_text(text: str) -> str:
