@@ -69,6 +69,7 @@ def kinds(engine: Engine, options: dict[str, t.Any]) -> dict[str, str]:
         ({"generation-config": "/etc"}, FILE),
         ({"allowed-local-media-path": "/"}, FILE),
         ({"ssl-keyfile": "/etc/key"}, FILE),
+        ({"enable-log-requests": True}, FILE),
         ({"profiler-config.torch_profiler_dir": "/cache"}, FILE),
         ({"tool-call-parser": PLACE}, FILE),
         ({"quantization": "../../evil"}, FILE),
