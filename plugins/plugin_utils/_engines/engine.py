@@ -164,7 +164,7 @@ class Engine:
     # All names at the top of its options.
     options: t.Collection[str]
     # What its options and variables do beyond tuning the server.
-    effects: Effects
+    effects: t.Callable[[], Effects]
     # What it does beyond the length that a head was made for.
     beyond_head: str
     # Whether its image judges options with the configuration of the models, before the weights are downloaded.

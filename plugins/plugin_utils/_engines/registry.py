@@ -52,7 +52,7 @@ def build(engine: Engine, request: Request) -> Built:
         for name, other in foreign.items()
     ]
     report = Report([*errors, *kept], warnings)
-    effects = known_effects(engine.effects, request.options, request.environment)
+    effects = known_effects(engine.effects(), request.options, request.environment)
     check_remote_code(engine, request, effects, report)
     judged = {engine.remote_code, *(error.path for error in report.errors)}
     for effect in (effect for effect in effects if effect.path not in judged):

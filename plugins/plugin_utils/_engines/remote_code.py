@@ -21,7 +21,7 @@ def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effe
     option = engine.remote_code
     if request.options.get(option) is not True:
         return
-    for effect in (effect for effect in effects if has_row(engine.effects.unpins, effect.path)):
+    for effect in (effect for effect in effects if has_row(engine.effects().unpins, effect.path)):
         report.error(
             effect.path,
             f"{effect.words}, so {option} would run other Python than that of the commit. Remove one of the two",

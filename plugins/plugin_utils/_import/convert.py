@@ -268,7 +268,7 @@ def environment_of(source: Source, image: str, choices: Choices, imported: Impor
     environment = source.mapping("env")
     refused = without_effect(image, environment)
     for name, value in environment.items():
-        effect = variable_effect(ENGINE.effects, name, value)
+        effect = variable_effect(ENGINE.effects(), name, value)
         if SECRET.search(name):
             imported.drop(name, "a secret does not belong in a recipe")
         elif name in refused:

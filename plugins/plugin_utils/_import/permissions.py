@@ -63,7 +63,7 @@ def check_effects(
     """
     left_out: list[str] = []
     refused: dict[str, Refusal] = {}
-    for effect in option_effects(ENGINE.effects, options):
+    for effect in option_effects(ENGINE.effects(), options):
         way = way_to(options, effect.path)
         place, key = way[-1]
         is_allowed = effect.path in choices.allow_options

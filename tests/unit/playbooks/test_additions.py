@@ -107,7 +107,7 @@ ECHO = engines.Engine(
     ranges=[["1.0.0", None]],
     names=engines.OptionNames(*NAMES),
     options=(*NAMES, "invented", "look"),
-    effects=Effects({{}}, Rows({{}}, {{}}), Rows({{}}, {{}}), frozenset(), False),
+    effects=lambda: Effects({{}}, Rows({{}}, {{}}), Rows({{}}, {{}}), frozenset(), False),
     beyond_head="",
     build=build,
     render=lambda options: json.dumps(dict(options), sort_keys=True),

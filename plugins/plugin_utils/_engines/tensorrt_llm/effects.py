@@ -8,11 +8,13 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
     ANY_NAME,
+    Effects,
     Shape,
     read_effects,
 )
@@ -61,5 +63,8 @@ def shape_of_section(name: str, family: Family) -> Shape:
     return {**above, **{key: shape_of_field(field, family) for key, field in section["fields"].items()}}
 
 
-SHAPES = joined(shape_of_section(ROOT, family) for family in FAMILIES)
-EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), SHAPES)
+@functools.cache
+def effects() -> Effects:
+    """Return the table, which only some of a run's tasks need."""
+    shapes = joined(shape_of_section(ROOT, family) for family in FAMILIES)
+    return read_effects(Path(__file__).with_name("effects.yml"), shapes)

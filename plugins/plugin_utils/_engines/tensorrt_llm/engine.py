@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     Section,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.effects import EFFECTS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.effects import effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
     KNOWN_ISSUES,
     build,
@@ -82,7 +82,7 @@ TENSORRT_LLM = Engine(
     ranges=RANGES,
     names=memory.NAMES,
     options={name for family in FAMILIES for name in family["sections"][ROOT]["fields"]},
-    effects=EFFECTS,
+    effects=effects,
     # Before that pull request the head's table of positions has the length in its config.json.
     beyond_head="TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions",
     # Its classes open no model.

@@ -8,9 +8,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import read_effects
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects, read_effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SHAPES
 
-EFFECTS = read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES}, is_command_line=True)
+
+@functools.cache
+def effects() -> Effects:
+    """Return the table, which only some of a run's tasks need."""
+    return read_effects(Path(__file__).with_name("effects.yml"), {**KINDS, **SHAPES}, is_command_line=True)

@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eng
     Section,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.effects import EFFECTS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.effects import effects
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
     KNOWN_ISSUES,
     RANGES,
@@ -79,7 +79,7 @@ VLLM = Engine(
     ranges=RANGES,
     names=memory.NAMES,
     options=KINDS,
-    effects=EFFECTS,
+    effects=effects,
     beyond_head="vLLM lowers the context to what the draft model was made for",
     judges_models=True,
     build=build,

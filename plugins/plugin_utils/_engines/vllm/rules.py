@@ -27,6 +27,7 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import adds_option
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
@@ -34,7 +35,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
 
 Options = t.Mapping[str, t.Any]
 SPECULATION = "speculative-config"
-_DATA = yaml.safe_load(Path(__file__).with_name("options.yml").read_text(encoding="utf-8"))
+_DATA = yaml.load(Path(__file__).with_name("options.yml").read_text(encoding="utf-8"), Loader=Loader)
 READ_RELEASE: str = _DATA["release"]
 KINDS: dict[str, str] = {name: kind for kind, names in _DATA["kinds"].items() for name in names}
 # What the configuration classes say of the values of the others.

@@ -33,7 +33,7 @@ CLASS = "evil.Class"
 
 
 def kinds(engine: Engine, options: dict[str, t.Any]) -> dict[str, str]:
-    return {effect.path: effect.kind for effect in option_effects(engine.effects, options)}
+    return {effect.path: effect.kind for effect in option_effects(engine.effects(), options)}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_value_cannot_add_an_option(value: t.Any) -> None:
     ],
 )
 def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
-    effect = variable_effect(VLLM.effects, name, value)
+    effect = variable_effect(VLLM.effects(), name, value)
     assert effect is not None
     assert (effect.path, effect.kind) == (f"environment.{name}", kind)
 
@@ -193,7 +193,7 @@ def test_a_variable_with_an_effect(name: str, value: str, kind: str) -> None:
     ],
 )
 def test_a_variable_that_tunes(name: str, value: t.Any) -> None:
-    assert variable_effect(VLLM.effects, name, value) is None
+    assert variable_effect(VLLM.effects(), name, value) is None
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_the_offline_mode_itself_stays_beside_remote_code() -> None:
 def test_shipped_recipes_are_plain(path: Path) -> None:
     recipe = load(path)
     for one in (recipe, *recipe["variants"].values()):
-        known = engine_of(recipe).effects
+        known = engine_of(recipe).effects()
         variables = [variable_effect(known, *variable) for variable in (one.get("environment") or {}).items()]
         assert [*option_effects(known, one.get("options") or {}), *filter(None, variables)] == []
 
@@ -321,7 +321,7 @@ def test_rows_are_of_options_that_there_are(engine: Engine) -> None:
     }
 
     def is_there(path: str) -> bool:
-        shape: t.Any = engine.effects.shapes
+        shape: t.Any = engine.effects().shapes
         for part in path.split("."):
             if not isinstance(shape, dict):
                 # The keys of a free mapping, but no keys of a single value.
@@ -329,12 +329,12 @@ def test_rows_are_of_options_that_there_are(engine: Engine) -> None:
             shape = next(iter(shape.values())) if part == "*" else shape.get(part, shape.get("*"))
         return shape is not None
 
-    rows = engine.effects.options
+    rows = engine.effects().options
     unknown = {path for path in (*rows.plain, *rows.effects) if not is_there(path)}
     assert unknown <= others
-    assert engine.effects.unpins <= {
+    assert engine.effects().unpins <= {
         *rows.effects,
-        *(f"environment.{name}" for name in engine.effects.variables.effects),
+        *(f"environment.{name}" for name in engine.effects().variables.effects),
     }
 
 
