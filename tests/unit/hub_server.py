@@ -61,6 +61,9 @@ class Fault:
     cut_after: int | None = None
     corrupt: bool = False
     bytes_per_second: int = 0
+    # How a request for a range is answered: `ignored` with the whole file, `refused` with 416.
+    ranges: str = ""
+    etag: str = ""
     times: int = 1_000_000
 
 
@@ -72,6 +75,12 @@ class HubServer:
     sent: dict[str, int] = dataclasses.field(default_factory=dict)
     page: int = 1000
     endpoint: str = ""
+    # Whether large files come from another host, as the real ones do; its links are valid until they are removed.
+    has_file_host: bool = False
+    file_host: str = ""
+    links: set[str] = dataclasses.field(default_factory=set)
+    # The hosts and paths that got a token.
+    authorized: list[str] = dataclasses.field(default_factory=list)
 
     def fault(self, path: str) -> Fault | None:
         for fault in self.faults:
@@ -96,6 +105,8 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             url = urllib.parse.urlsplit(self.path)
             path = urllib.parse.unquote(url.path)
             server.requests.append(f"{self.command} {url.path}")
+            if "Authorization" in self.headers:
+                server.authorized.append(f"{self.headers['Host']}{path}")
             fault = server.fault(path)
             if fault and fault.status:
                 return self._refuse(fault.status, fault.code, headers=fault.headers)
@@ -125,7 +136,18 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
                 return self._refuse(403 if token else 401, "GatedRepo")
             if rest.split("/", 1)[1] not in model.files:
                 return self._refuse(404, "EntryNotFound")
-            return self._file(model, rest.split("/", 1)[1], fault)
+            name = rest.split("/", 1)[1]
+            if server.has_file_host and name in model.large:
+                return self._link(model, f"/files/{repository}/{name}", model.blob(name), fault)
+            return self._file(model, name, fault)
+
+        def _link(self, model: Model, path: str, blob: str, fault: Fault | None) -> None:
+            link = f"{server.file_host}{urllib.parse.quote(path)}?Signature={len(server.requests)}"
+            server.links.add(link)
+            etag = (fault.etag if fault else "") or blob
+            # The Hub's own etag is that of the pointer in git.
+            headers = {"Location": link, "X-Linked-ETag": f'"{etag}"', "ETag": f'"{"e" * 40}"'}
+            self.reply(302, headers=headers)
 
         def _tree(self, model: Model, query: dict[str, list[str]]) -> None:
             entries = [{"type": "directory", "path": "directory", "size": 0, "oid": "d" * 40}]
@@ -140,9 +162,15 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
         def _file(self, model: Model, path: str, fault: Fault | None) -> None:
             data = model.files[path]
             start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") :].split("-")[0])
+            if start and fault and fault.ranges == "refused":
+                self._refuse(416, "")
+                return
+            if fault and fault.ranges:
+                start = 0
             body = data[start:]
             self.send_response(206 if start else 200)
-            self.send_header("ETag", f'"{model.blob(path)}"')
+            etag = (fault.etag if fault else "") or model.blob(path)
+            self.send_header("ETag", f'"{etag}"')
             self.send_header("X-Repo-Commit", model.commit)
             self.send_header("Content-Length", str(len(body)))
             if start:
@@ -185,6 +213,24 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             said = {"X-Error-Code": code, "X-Error-Message": message}
             self.reply(status, headers={**(headers or {}), **{name: text for name, text in said.items() if text}})
 
-    with web.Server(Handler) as http:
-        server.endpoint = http.url
+    class FileHandler(Handler):
+        """The other host: it knows its links, and refuses a token beside them, as S3 does."""
+
+        def _answer(self) -> None:
+            url = urllib.parse.urlsplit(self.path)
+            path = urllib.parse.unquote(url.path)
+            server.requests.append(f"{self.command} {url.path}")
+            if "Authorization" in self.headers:
+                server.authorized.append(f"{self.headers['Host']}{path}")
+                return self._refuse(400, "")
+            if f"{server.file_host}{self.path}" not in server.links:
+                return self._refuse(403, "")
+            fault = server.fault(path)
+            if fault and fault.status:
+                return self._refuse(fault.status, fault.code, headers=fault.headers)
+            owner, name, file = path.removeprefix("/files/").split("/", 2)
+            return self._file(server.models[f"{owner}/{name}"], file, fault)
+
+    with web.Server(Handler) as http, web.Server(FileHandler) as files:
+        server.endpoint, server.file_host = http.url, files.url
         yield server

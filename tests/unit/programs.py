@@ -32,7 +32,7 @@ def standalone(name: str) -> Path:
 
 def module(name: str) -> str:
     """Python that has a file of a watched job's program, as it comes to a Spark, as `module`."""
-    holder = {"receive": "serve_copies", "fetch_models": "fetch_in_container"}.get(name, name)
+    holder = {"receive": "serve_copies", "incoming": "serve_copies"}.get(name, name)
     path = [str(standalone(holder))]
     return f"import sys\nsys.path[:0] = {path}\nfrom {JOBS.rstrip('.')} import {name} as module\n"
 

@@ -104,6 +104,18 @@ def write_whole(path: Path, text: str) -> None:
     new.replace(path)
 
 
+def link_to_blob(pointer: Path, blob: Path) -> None:
+    """Let a file of a snapshot be a link to its blob, as huggingface_hub makes it."""
+    target = os.path.relpath(blob, pointer.parent)
+    if pointer.is_symlink() and str(pointer.readlink()) == target:
+        return
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    new = pointer.with_name(f".{pointer.name}.{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(pointer)
+
+
 def drop_page_cache(descriptor: int) -> None:
     """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; new ones it begins to write."""
     with contextlib.suppress(OSError):

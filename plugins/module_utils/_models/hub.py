@@ -47,11 +47,16 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     receipt_covers,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S, limited_s, wait_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import (
+    GeneralHubError,
+    HubError,
+    Refusal,
+    TokenNeededError,
+    refusal,
+)
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-# huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
-MOST_FILE_BYTES = 50 * 1000**3
 # A page has a thousand files; more pages than this are an endless list.
 MOST_PAGES = 100
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
@@ -70,18 +75,6 @@ REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
 }
 T = t.TypeVar("T")
 NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
-
-
-class HubError(Exception):
-    """The Hub cannot provide a repository. The text is one sentence with the fix."""
-
-
-class TokenNeededError(HubError):
-    """The Hub refused an anonymous request."""
-
-
-class GeneralHubError(HubError):
-    """An error that applies to every repository, so the next query is pointless."""
 
 
 class CacheError(Exception):
@@ -208,16 +201,6 @@ class Hub:
         """Raise HubError if the file may not be downloaded. A gated repository can be listed without permission."""
         self._request("HEAD", repository, commit, f"/{repository}/resolve/{commit}/{urllib.parse.quote(path)}")
 
-    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
-        """Raise HubError for a file that is too large to be downloaded."""
-        for file in files:
-            if file.size > MOST_FILE_BYTES:
-                raise HubError(
-                    f"The file {file.path} of {repository} has {file.size / 1e9:.1f} GB, and huggingface_hub downloads "
-                    "files above 50 GB by Xet only, which is not used because it does not continue what was "
-                    f"interrupted: fetch it by hand on this host with 'hf download {repository}', and run again"
-                )
-
     def _get_json(self, repository: str, revision: str, path: str) -> tuple[t.Any, str]:
         body, link = self._request("GET", repository, revision, path)
         try:
@@ -279,46 +262,8 @@ class Hub:
         )
 
     def _refusal(self, repository: str, revision: str, error: urllib.error.HTTPError) -> HubError:
-        code = error.headers.get("X-Error-Code", "")
-        page = f"{self.endpoint}/{repository}"
-        if code == "EntryNotFound":
-            return HubError(
-                f"The Hub's model {repository} lacks a file of its revision '{revision}': compare it with "
-                f"{page}/tree/{revision}, or give another revision"
-            )
-        tokens = f"{self.endpoint}/settings/tokens"
-        if code == "RevisionNotFound":
-            return HubError(
-                f"The Hub's model {repository} has no revision '{revision}': "
-                f"give a branch, a tag or a full commit listed on {page}/commits/main"
-            )
-        if self._token:
-            if code == "GatedRepo" or error.code == 403:
-                return HubError(
-                    f"The token is valid but its owner may not download {repository}: accept the licence on {page} as "
-                    "that user (and let a fine-grained token read gated repositories), then run again"
-                )
-            if error.code == 401 and code != "RepoNotFound":
-                return GeneralHubError(
-                    f"The Hub {self.endpoint} refuses the token as invalid (asked for {repository}): "
-                    f"it is mistyped, expired or revoked, so make a new read token on {tokens} and give that one"
-                )
-        elif code == "GatedRepo":
-            return TokenNeededError(
-                f"The model {repository} is gated and no token was found: accept its licence on {page}, make a read "
-                f"token on {tokens} and give it as huggingface_cache_token or in the environment variable HF_TOKEN"
-            )
-        elif error.code in (401, 403):
-            return TokenNeededError(
-                f"The Hub has no public model {repository}: check the name on {page}, or, if it is private, give a "
-                "token that may read it as huggingface_cache_token or in the environment variable HF_TOKEN"
-            )
-        if error.code in (401, 404):
-            return HubError(
-                f"The Hub has no model {repository} (or it is private and the token may not see it): "
-                f"check the name on {page}"
-            )
-        return HubError(f"The Hub {self.endpoint} refused a request for {repository} with {error.code} {error.reason}")
+        said = Refusal(error.code, error.reason, error.headers.get("X-Error-Code", ""))
+        return refusal(self.endpoint, repository, revision, said, bool(self._token))
 
     def _strange(self) -> GeneralHubError:
         return GeneralHubError(
@@ -453,8 +398,6 @@ def view_of_hub(
     if gated and missing:
         hub.check_access(wanted.id, commit, min(missing, key=lambda file: file.size).path)
     if missing:
-        # Of a file that is there in part, the rest can be had.
-        hub.check_sizes(wanted.id, [file for file in missing if cached.bytes_missing([file]) == file.size])
         check_writable(cache, wanted.id, take_over)
     return {
         **_frame(wanted, cached, commit),
@@ -590,9 +533,6 @@ class OtherHost(Hub):
         return None
 
     def check_access(self, repository: str, commit: str, path: str) -> None:
-        return None
-
-    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
         return None
 
 

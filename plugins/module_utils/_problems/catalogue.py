@@ -591,8 +591,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         SPECULATIVE,
         substrings=(
             "accept the licence on",
-            "does not let the token's owner download",
-            "requires a token to download",
+            "accept its licence on",
         ),
     ),
     KnownProblem(
@@ -609,7 +608,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "The Hub does not have this model, revision or file",
         "Check the name and the revision in the recipe.",
         HUB_DOCS,
-        substrings=("The Hub no longer has", "RevisionNotFoundError", "EntryNotFoundError"),
+        substrings=("The Hub has no model", " of its revision '", "RevisionNotFoundError", "EntryNotFoundError"),
     ),
     KnownProblem(
         "fetch_checksum",

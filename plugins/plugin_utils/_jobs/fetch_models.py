@@ -4,14 +4,15 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Download models into the Hugging Face cache and check them.
+"""Download models into the Hugging Face cache and check them. A program for a watched job.
 
-Runs inside the fetch container with the image's huggingface_hub, as the login user. Its inputs: endpoint, cache and
-receipts (directories in the container), host_cache (the cache's name for messages) and repositories (id, revision,
-commit, include, exclude, and verify to ignore its receipt); the token, or nothing; and the files of each model as the
-Hub lists them: path, size and blob. Those that a repository's patterns leave out are not downloaded, and such a part
-of a model gets no receipt.
-It prints one JSON object a line: progress, and at the end a result or an error.
+The only argument is a JSON object: endpoint, cache, receipts and repositories (id, revision, commit, include, exclude,
+and verify to ignore its receipt). The standard input is another one: the token, or nothing; and the files of each model
+as the Hub lists them: path, size and blob. Files that a repository's patterns leave out are not downloaded, and such a
+part of a model gets no receipt.
+
+A file comes as one stream into `<blob>.incomplete`, four at once, and is hashed on the way. What was stopped continues
+at the part. The cache is huggingface_hub's own.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ import concurrent.futures
 import contextlib
 import errno
 import functools
-import glob
 import hashlib
-import importlib
+import http.client
+import json
 import os
 import shutil
-import signal
 import ssl
+import sys
+import threading
 import time
 import traceback
 import typing as t
+import urllib.error
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
@@ -38,26 +41,19 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     RemoteFile,
     drop_page_cache,
     is_wanted,
+    link_to_blob,
     lock_if_free,
     read_receipt,
     size_of,
     write_receipt,
     write_whole,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s, wait_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import HubError
 
+from .hub_files import HubFiles, LimitedError
+from .incoming import Checksums, CutError, Incoming, Read, add_file, locked
 from .progress import Rate, Reports, amount, emit, log, pace, share
-
-# These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
-# Xet are not known to.
-SETTINGS = {
-    "HF_HUB_DISABLE_XET": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
-    "HF_HUB_DOWNLOAD_TIMEOUT": "30",
-    "HF_HUB_ETAG_TIMEOUT": "30",
-}
 
 TRIES = 5
 # So long at a stretch it is waited for.
@@ -65,20 +61,29 @@ LONGEST_LIMIT_S = 3600.0
 FIRST_DELAY_S = 2.0
 REPORT_EVERY_S = 2.0
 RATE_WINDOW_S = 30.0
-CHUNK = 8 * 1024 * 1024
 WORKERS = 4
-# Bytes that a broken connection loses: huggingface_hub writes 10 MB at a time, and drops an incomplete piece.
-DOWNLOAD_PIECE = 256 * 1024
-# The networking libraries of huggingface_hub before and since 1.0.
-NETWORK_LIBRARIES = frozenset({"requests", "urllib3", "httpx", "httpcore"})
+READ_BYTES = 8 * 1024 * 1024
+FULL = (errno.ENOSPC, errno.EDQUOT)
+RANGE_NOT_SATISFIABLE = 416
+# What another try may mend.
+PASSING = (CutError, OSError, http.client.HTTPException)
+
+
+# The receipt of a file, and of all files by their paths.
+File = dict[str, t.Any]
+Noted = dict[str, File]
 
 
 class FetchError(Exception):
     """The download failed. The text is one sentence with the fix."""
 
 
-class IncompleteError(OSError):
-    """huggingface_hub came back without an error and without all files, as it does when the Hub is down."""
+class WrongChecksumError(Exception):
+    """A file is not what the Hub lists, and is deleted. The text is its name."""
+
+
+class StoppedError(Exception):
+    """Another file failed for good, so this one is not read any further."""
 
 
 class Repository:
@@ -104,72 +109,42 @@ class Repository:
     def is_part(self) -> bool:
         return len(self.files) < len(self.listed)
 
-    def part(self, file: RemoteFile) -> Path:
-        """Return the path of a file's part, which huggingface_hub continues."""
-        return self.blobs / f"{file.blob}.incomplete"
-
     def bytes_wanted(self) -> int:
         return sum({file.blob: file.size for file in self.files}.values())
 
     def bytes_there(self) -> int:
         """Return the downloaded bytes of the files, with parts. A blob of two files counts once."""
-        parts: dict[str, int] = {}
-        for part in self.cached.parts():
-            parts[part.blob] = max(parts.get(part.blob, 0), part.size)
+        parts = self.parts()
         total = 0
         for file in {file.blob: file for file in self.files}.values():
             done = file.size in (size_of(self.pointer(file)), size_of(self.blobs / file.blob))
             total += file.size if done else min(parts.get(file.blob, 0), file.size)
         return total
 
-
-class Progress(Reports):
-    """The progress of the download."""
-
-    def __init__(self, total: int, measure: t.Callable[[], int], waits: t.Callable[[], str]) -> None:
-        super().__init__(self.state, REPORT_EVERY_S)
-        self._total = total
-        self._measure = measure
-        self._rate = Rate(RATE_WINDOW_S)
-        self._waits = waits
-
-    def state(self) -> dict[str, t.Any]:
-        done = self._measure()
-        rate, note = self._rate.at(time.monotonic(), done), self._waits()
-        text = share(done, self._total) + (f", {note}" if note else pace(rate, self._total - done))
-        return {"percent": round(100 * done / self._total if self._total else 100.0, 1), "text": text}
+    def parts(self) -> dict[str, int]:
+        """Return the bytes that are there in part, by blob."""
+        return {part.blob: part.size for part in sorted(self.cached.parts(), key=lambda part: part.size)}
 
 
-def chain(error: BaseException | None) -> t.Iterator[BaseException]:
-    """Yield an error and what it was raised from."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def status_of(error: BaseException) -> int | None:
-    return getattr(getattr(error, "response", None), "status_code", None)
-
-
-def refused_s(error: BaseException) -> float | None:
-    """For how many seconds the Hub refuses requests because there were too many; None if that is not why."""
-    for one in chain(error):
-        if status_of(one) == 429:
-            return limited_s(getattr(getattr(one, "response", None), "headers", {}))
-    return None
-
-
-def is_passing(error: BaseException) -> bool:
-    """Return whether another attempt may help: an error of the network, the Hub or the connection."""
-    library = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError) or library in NETWORK_LIBRARIES or status_of(error) is not None
+def cause_of(error: BaseException) -> BaseException:
+    """Return what urllib wraps."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else None
+    return reason if isinstance(reason, BaseException) else error
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the innermost reason in one short line."""
-    innermost = list(chain(error))[-1]
-    words = " ".join(str(innermost).split()) or type(innermost).__name__
+    """Return the reason in one short line."""
+    cause = cause_of(error)
+    words = " ".join(str(getattr(cause, "reason", None) or cause).split()) or type(cause).__name__
     return words if len(words) <= 200 else words[:199] + "…"
+
+
+def by_blob(files: t.Iterable[RemoteFile]) -> t.Iterable[list[RemoteFile]]:
+    """Return the files in groups of the same content."""
+    groups: dict[str, list[RemoteFile]] = {}
+    for file in files:
+        groups.setdefault(file.blob, []).append(file)
+    return groups.values()
 
 
 def remove_orphans(repository: Repository) -> int:
@@ -186,7 +161,7 @@ def remove_orphans(repository: Repository) -> int:
 
 
 def discard_unusable(repository: Repository) -> None:
-    """Delete what huggingface_hub would take for good or stumble over: files and parts of a wrong size."""
+    """Delete files of a wrong size, and links that lead elsewhere."""
     for file in repository.missing():
         pointer = repository.pointer(file)
         if pointer.is_symlink() and repository.blobs.resolve() not in pointer.resolve().parents:
@@ -197,10 +172,6 @@ def discard_unusable(repository: Repository) -> None:
             if result is not None and result != file.size:
                 log(f"deleting {path}: it has {result} bytes and not {file.size}")
                 path.unlink()
-        part = repository.part(file)
-        if (size_of(part) or 0) > file.size:
-            log(f"deleting {part}: it is larger than the file of {file.size} bytes")
-            part.unlink()
 
 
 def digests(path: Path, blob: str) -> tuple[str, str]:
@@ -208,7 +179,7 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
     sha256, sha1 = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % path.stat().st_size)
     is_git = len(blob) == 2 * sha1.digest_size
     with path.open("rb") as file:
-        while data := file.read(CHUNK):
+        while data := file.read(READ_BYTES):
             sha256.update(data)
             if is_git:
                 sha1.update(data)
@@ -219,15 +190,17 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
 
 
-# The receipt of a file, and of all files by their paths.
-File = dict[str, t.Any]
-Noted = dict[str, File]
-
-
 def is_noted(known: File | None, file: RemoteFile, status: os.stat_result) -> bool:
     """Return whether a file is unchanged since its checksum was verified."""
     noted = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file.blob}
     return known is not None and noted.items() <= known.items()
+
+
+def wrong_again(names: t.Sequence[str]) -> FetchError:
+    return FetchError(
+        f"The checksum of {' and of '.join(names)} is not the Hub's, though it was fetched again, so it was deleted: "
+        "see whether memory and disk of this Spark are sound, and what answers for the Hub, and run again"
+    )
 
 
 def replaced_text(wrong: t.Sequence[str]) -> str:
@@ -252,31 +225,188 @@ def write_ref(repository: Repository) -> None:
         log(f"not noting the commit of {revision}: {e}")
 
 
+class Download:
+    """One file on its way to the cache, over as many tries as it takes."""
+
+    def __init__(
+        self, hub: HubFiles, repository: Repository, files: t.Sequence[RemoteFile], stopped: threading.Event
+    ) -> None:
+        """Take the files of one blob."""
+        self.hub = hub
+        self.repository = repository
+        self.files, self.file = files, files[0]
+        self.incoming = Incoming(repository.blobs / self.file.blob, self.file.size, git=len(self.file.blob) == 40)
+        self.stopped = stopped
+        # A server that refuses a range is asked for the whole.
+        self.ranged = True
+        # For what it waits before another try.
+        self.note = ""
+        self.is_active = False
+
+    def run(self) -> File | None:
+        """Return the note of the complete file, or nothing if another program has brought it.
+
+        Raises WrongChecksumError if it is not what the Hub lists; it is deleted then.
+        """
+        self.is_active = True
+        try:
+            with contextlib.ExitStack() as held:
+                lock = locked(self.repository.cached.lock(self.file.blob))
+                self.persist(lambda: held.enter_context(lock))
+                return self.bring()
+        finally:
+            self.is_active = False
+
+    def bring(self) -> File | None:
+        blob = self.incoming.path
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        noted = None if size_of(blob) == self.file.size else self.receive()
+        for file in self.files:
+            link_to_blob(self.repository.pointer(file), blob)
+        return noted
+
+    def receive(self) -> File:
+        sums = self.incoming.sums()
+        try:
+            if self.incoming.usable_part():
+                add_file(sums, self.incoming.part)
+            self.persist(lambda: self.read_on(sums))
+        finally:
+            sums.close()
+        if not self.incoming.is_right(sums, None if self.incoming.git else self.file.blob):
+            log(f"deleting {self.incoming.part}: its sha256 is {sums.sha256.hexdigest()}")
+            self.incoming.part.unlink()
+            raise WrongChecksumError(f"{self.file.path} of {self.repository.id}")
+        self.incoming.keep()
+        status = self.incoming.path.stat()
+        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sums.sha256.hexdigest()}
+
+    def read_on(self, sums: Checksums) -> None:
+        """Read from the end of the part to the end of the file."""
+        self.incoming.part.touch()
+        have = self.incoming.usable_part()
+        if have < self.file.size:
+            with self.hub.opened(self.repository.id, self.repository.commit, self.file, have, self.ranged) as read:
+                self.incoming.append(have, sums, functools.partial(self.read, read), durable=True)
+
+    def read(self, read: Read, buffer: bytearray, count: int) -> int:
+        if self.stopped.is_set():
+            raise StoppedError
+        return read(buffer, count)
+
+    def persist(self, action: t.Callable[[], t.Any]) -> None:
+        """Repeat what failed for a time. Tries with progress and waits that the Hub asks for do not count."""
+        tries, limited = 0, 0.0
+        while True:
+            there = self.bytes_there()
+            try:
+                action()
+                return
+            except LimitedError as e:
+                limited = e.seconds if self.bytes_there() > there else limited + e.seconds
+                self.wait_out(e.seconds, limited)
+                continue
+            except PASSING as e:
+                self.refuse(e)
+                self.ranged = self.ranged and getattr(e, "status", None) != RANGE_NOT_SATISFIABLE
+                tries = 1 if self.bytes_there() > there else tries + 1
+                reason = reason_of(e)
+                if tries >= TRIES:
+                    raise FetchError(
+                        f"Downloading {self.repository.id} from {self.hub.endpoint} failed {TRIES} times in a row "
+                        f"({reason}): check this host's network, then run again, which continues where this ended; or "
+                        f"fetch it into the same cache with {self.by_hand()}"
+                    ) from e
+            delay = FIRST_DELAY_S * 2 ** (tries - 1)
+            log(f"{self.file.path} of {self.repository.id}: {reason}; trying again in {delay:.0f} s")
+            self.wait(delay, f"the connection failed, trying again ({tries} of {TRIES - 1})")
+
+    def bytes_there(self) -> int:
+        return self.repository.parts().get(self.file.blob, 0)
+
+    def by_hand(self) -> str:
+        """Return the command that brings the model without this program."""
+        cache = self.repository.cached.directory.parent
+        return f"'hf download {self.repository.id} --revision {self.repository.commit} --cache-dir {cache}'"
+
+    def wait_out(self, seconds: float, altogether: float) -> None:
+        """Wait as long as the Hub requests, and report the remaining time."""
+        if altogether > LONGEST_LIMIT_S:
+            raise FetchError(
+                f"The Hub {self.hub.endpoint} limits the requests of this network, so that {self.repository.id} does "
+                f"not get on for {altogether / 60:.0f} min: run again later, which continues where this ended, or give "
+                "a token"
+            )
+        log(f"{self.repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.wait(min(left, 10.0), f"the Hub limits requests: continues in {wait_text(left)}")
+
+    def wait(self, seconds: float, note: str) -> None:
+        self.note = note
+        if self.stopped.wait(seconds):
+            raise StoppedError
+        self.note = ""
+
+    def refuse(self, error: BaseException) -> None:
+        """Raise FetchError for an error of this machine, which no other try mends."""
+        cause = cause_of(error)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise FetchError(
+                f"What answers for {self.hub.endpoint} has a certificate that is not trusted here ({cause.strerror}), "
+                "as a proxy has that reads along: use a network without one, or add its certificate to those of this "
+                "host with 'sudo update-ca-certificates', then run again"
+            ) from error
+        if not isinstance(cause, OSError) or isinstance(error, urllib.error.URLError):
+            return
+        cache = self.repository.cached.directory.parent
+        if cause.errno in FULL:
+            raise cause
+        if cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and cause.filename:
+            raise FetchError(
+                f"The Hugging Face cache {cache} cannot be written ({cause.strerror}: {cause.filename}): give it back "
+                "to the login user with 'sudo chown -R', then run again"
+            ) from error
+
+
+class Progress(Reports):
+    """The progress of all downloads. If all of them wait, it says for what."""
+
+    def __init__(self, total: int, measure: t.Callable[[], int], downloads: t.Sequence[Download]) -> None:
+        super().__init__(self.state, REPORT_EVERY_S)
+        self._total = total
+        self._measure = measure
+        self._rate = Rate(RATE_WINDOW_S)
+        self._downloads = downloads
+
+    def state(self) -> dict[str, t.Any]:
+        done = self._measure()
+        notes = [download.note for download in self._downloads if download.is_active]
+        speed = pace(self._rate.at(time.monotonic(), done), self._total - done)
+        text = share(done, self._total) + (f", {notes[0]}" if notes and all(notes) else speed)
+        return {"percent": round(100 * done / self._total if self._total else 100.0, 1), "text": text}
+
+
 class Fetch:
     """The whole job."""
 
     def __init__(self, spec: dict[str, t.Any], token: str, files: t.Mapping[str, t.Any]) -> None:
         self.cache = Path(spec["cache"])
-        self.cache_name = spec["host_cache"]
         self.receipts = Path(spec["receipts"])
-        self.endpoint = spec["endpoint"]
-        self.token = token
+        self.hub = HubFiles(spec["endpoint"], token)
         self.repositories = [Repository(self.cache, item, files[item["id"]]) for item in spec["repositories"]]
         self.fetched = 0
-        # For what the download waits before another try.
-        self.note = ""
+        # Whose checksums this run has compared.
+        self.checked: dict[Path, File] = {}
 
     def run(self) -> dict[str, t.Any]:
-        constants: t.Any = importlib.import_module("huggingface_hub.constants")
-        constants.DOWNLOAD_CHUNK_SIZE = DOWNLOAD_PIECE
         for repository in self.repositories:
             discard_unusable(repository)
         freed = sum(remove_orphans(repository) for repository in self.repositories)
-        self.fetch()
-        wrong = self.check()
+        spoilt = self.complete()
         freed += sum(remove_orphans(repository) for repository in self.repositories)
         return {
-            **({"warnings": [replaced_text(wrong)]} if wrong else {}),
+            **({"warnings": [replaced_text(spoilt)]} if spoilt else {}),
             "bytes_fetched": self.fetched,
             "bytes_freed": freed,
             "repositories": [
@@ -285,13 +415,58 @@ class Fetch:
             ],
         }
 
+    def complete(self) -> list[str]:
+        """Fetch and compare all, and what is wrong once again; returned is what was wrong in the cache."""
+        known = self.noted()
+        self.fetch()
+        spoilt = self.compare(known)
+        if spoilt:
+            log(f"fetching again: {', '.join(spoilt)}")
+            self.fetch()
+            # Verified files are not read again.
+            if again := self.compare(known):
+                raise wrong_again(again)
+        # A part is no model: a receipt of it would speak of files that are not there.
+        for item in (item for item in self.repositories if not item.is_part):
+            write_ref(item)
+            write_receipt(self.receipts, item.wanted, item.commit, [item.wanted.revision], known[item.id])
+        return spoilt
+
     def fetch(self) -> None:
-        """Download what is missing of all."""
+        """Download what is missing of all. What has a wrong checksum comes once again."""
         before = self.bytes_there()
-        with Progress(self.bytes_wanted(), self.bytes_there, lambda: self.note):
-            for repository in self.repositories:
-                self.persist(repository, functools.partial(self.download, repository))
+        if wrong := self.fetch_missing():
+            log(f"fetching again: {', '.join(wrong)}")
+            if again := self.fetch_missing():
+                raise wrong_again(again)
         self.fetched += self.bytes_there() - before
+
+    def fetch_missing(self) -> list[str]:
+        """Download what is missing, four files at once; returned is what had a wrong checksum."""
+        stopped = threading.Event()
+        downloads = [
+            Download(self.hub, repository, files, stopped)
+            for repository in self.repositories
+            for files in by_blob(repository.missing())
+        ]
+        wrong = []
+        with (
+            Progress(self.bytes_wanted(), self.bytes_there, downloads),
+            concurrent.futures.ThreadPoolExecutor(WORKERS) as pool,
+        ):
+            futures = {pool.submit(download.run): download for download in downloads}
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    try:
+                        if noted := future.result():
+                            self.checked[futures[future].incoming.path] = noted
+                    except WrongChecksumError as e:
+                        wrong.append(str(e))
+            except BaseException:
+                stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return sorted(wrong)
 
     def noted(self) -> dict[str, Noted]:
         """Return the notes of earlier receipts on the files of each model, if they are to be trusted."""
@@ -305,141 +480,6 @@ class Fetch:
 
     def bytes_wanted(self) -> int:
         return sum(repository.bytes_wanted() for repository in self.repositories)
-
-    def download(self, repository: Repository) -> None:
-        missing = repository.missing()
-        if not missing:
-            return
-        importlib.import_module("huggingface_hub").snapshot_download(
-            repository.id,
-            revision=repository.commit,
-            allow_patterns=[glob.escape(file.path) for file in missing],
-            cache_dir=self.cache,
-            endpoint=self.endpoint,
-            token=self.token or False,
-            max_workers=WORKERS,
-        )
-        missing = repository.missing()
-        if missing:
-            raise IncompleteError(f"{len(missing)} files of {repository.id} did not arrive")
-
-    def persist(self, repository: Repository, action: t.Callable[[], None]) -> None:
-        """Repeat a download after a temporary error. Attempts with progress and requested waits do not count."""
-        tries, limited = 0, 0.0
-        while True:
-            there = self.bytes_there()
-            try:
-                return action()
-            except Exception as e:
-                self.refuse(repository, e)
-                seconds = refused_s(e)
-                if seconds is not None:
-                    limited = seconds if self.bytes_there() > there else limited + seconds
-                    self.wait_out(repository, seconds, limited)
-                    continue
-                tries = 1 if self.bytes_there() > there else tries + 1
-                reason = reason_of(e)
-                if tries >= TRIES:
-                    raise FetchError(
-                        f"Downloading {repository.id} from {self.endpoint} failed {TRIES} times in a row ({reason}): "
-                        "check this host's network, then run again, which continues where this ended"
-                    ) from e
-            delay = FIRST_DELAY_S * 2 ** (tries - 1)
-            log(f"{repository.id}: {reason}; trying again in {delay:.0f} s")
-            self.wait(delay, f"the connection failed, trying again ({tries} of {TRIES - 1})")
-
-    def wait_out(self, repository: Repository, seconds: float, altogether: float) -> None:
-        """Wait as long as the Hub requests, and report the remaining time."""
-        if altogether > LONGEST_LIMIT_S:
-            raise FetchError(
-                f"The Hub {self.endpoint} limits the requests of this network, so that {repository.id} does not get on "
-                f"for {altogether / 60:.0f} min: run again later, which continues where this ended, or give a token"
-            )
-        log(f"{repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self.wait(min(left, 10.0), f"the Hub limits requests: continues in {wait_text(left)}")
-
-    def wait(self, seconds: float, note: str) -> None:
-        self.note = note
-        time.sleep(seconds)
-        self.note = ""
-
-    def refuse(self, repository: Repository, error: BaseException) -> None:
-        """Raise FetchError for an error that no other try will mend."""
-        page = f"{self.endpoint}/{repository.id}"
-        for one in chain(error):
-            kind = type(one).__name__
-            if isinstance(one, FetchError):
-                raise one
-            if kind == "GatedRepoError" and self.token:
-                raise FetchError(
-                    f"The Hub does not let the token's owner download {repository.id}: "
-                    f"accept the licence on {page} as that user, then run again"
-                ) from error
-            if kind == "GatedRepoError" or (kind == "RepositoryNotFoundError" and not self.token):
-                raise FetchError(
-                    f"The Hub requires a token to download {repository.id}: "
-                    f"accept the licence on {page} and give a read token"
-                ) from error
-            if kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-                raise FetchError(
-                    f"The Hub no longer has {repository.id} at {repository.commit}: look at {page}"
-                ) from error
-            if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
-                missing = ", ".join(file.path for file in repository.missing())
-                raise FetchError(
-                    f"The Hub lists files of {repository.id} at {repository.commit} that it does not have (one of "
-                    f"{missing}): look at {page}/tree/{repository.commit}, and give another revision"
-                ) from error
-            if status_of(one) == 401:
-                raise FetchError(
-                    f"The Hub refuses the token as invalid while downloading {repository.id}: "
-                    f"make a new one on {self.endpoint}/settings/tokens and give that one"
-                ) from error
-            if isinstance(one, OSError) and one.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise self.disk_full() from error
-            if isinstance(one, ssl.SSLCertVerificationError):
-                raise FetchError(
-                    f"What answers for {self.endpoint} has a certificate that is not trusted here "
-                    f"({one.strerror}), as a proxy has that reads along: use a network without "
-                    f"one, or fetch {repository.id} by hand with 'hf download', then run again"
-                ) from error
-            if isinstance(one, OSError) and one.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise FetchError(
-                    f"The Hugging Face cache {self.cache_name} cannot be written ({one.strerror}: "
-                    f"{one.filename}): give it back to the login user with 'sudo chown -R', then run again"
-                ) from error
-        if not is_passing(error):
-            raise error
-
-    def disk_full(self) -> FetchError:
-        left = self.bytes_wanted() - self.bytes_there()
-        free = shutil.disk_usage(self.cache).free
-        return FetchError(
-            f"The disk under {self.cache_name} is full: {amount(left)} are still to be downloaded and "
-            f"{amount(free)} are free, so make room for the difference and run again, which continues here"
-        )
-
-    def check(self) -> list[str]:
-        """Compare every checksum, fetch again what is wrong, and write the receipts; returned is what was wrong."""
-        known = self.noted()
-        wrong = self.compare(known)
-        if wrong:
-            log(f"fetching again: {', '.join(wrong)}")
-            self.fetch()
-            # Verified files are not read again.
-            if again := self.compare(known):
-                raise FetchError(
-                    f"The checksum of {' and of '.join(again)} is not the Hub's, though it was fetched again, so it "
-                    "was deleted: see whether memory and disk of this Spark are sound, and what answers for the Hub, "
-                    "and run again"
-                )
-        # A part is no model: a receipt of it would speak of files that are not there.
-        for item in (item for item in self.repositories if not item.is_part):
-            write_ref(item)
-            write_receipt(self.receipts, item.wanted, item.commit, [item.wanted.revision], known[item.id])
-        return wrong
 
     def compare(self, known: dict[str, Noted]) -> list[str]:
         """Compare the checksums that are not known, and note what is right; what is wrong is deleted and returned."""
@@ -468,6 +508,8 @@ class Fetch:
     def check_file(self, repository: Repository, file: RemoteFile, known: File | None) -> File | None:
         """Return the note of a file; None if it was wrong and is deleted."""
         path = repository.pointer(file).resolve()
+        if path in self.checked:
+            return self.checked[path]
         status = path.stat()
         sha256 = file.blob
         if not is_noted(known, file, status):
@@ -476,27 +518,35 @@ class Fetch:
                 log(f"deleting {path}: its sha256 is {sha256}")
                 path.unlink()
                 return None
-        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
+        self.checked[path] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
+        return self.checked[path]
+
+    def disk_full(self) -> str:
+        left = self.bytes_wanted() - self.bytes_there()
+        free = shutil.disk_usage(self.cache).free
+        return (
+            f"The disk under {self.cache} is full: {amount(left)} are still to be downloaded and "
+            f"{amount(free)} are free, so make room for the difference and run again, which continues here"
+        )
 
 
-def main(spec: dict[str, t.Any], token: str, files: t.Mapping[str, t.Any]) -> int:
-    # As the first process of a container this one gets no default action for SIGTERM. Parts stay for the next run.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(143))
-    os.environ.update(SETTINGS)
-    fetch = Fetch(spec, token, files)
+def main() -> int:
+    os.umask(0o022)
+    # The standard input is not among the arguments, which all users see, and where a long list of files has no room.
+    fetch = Fetch(json.loads(sys.argv[1]), **json.load(sys.stdin))
     try:
-        result = fetch.run()
-    except FetchError as e:
-        traceback.print_exc()
-        emit({"error": str(e)})
-        return 1
-    except ImportError as e:
-        emit({"error": f"The image cannot download models, since its Python cannot import huggingface_hub ({e})"})
-        return 1
+        emit({"result": fetch.run()})
+        return 0
     except Exception as e:
         traceback.print_exc()
-        full = next((one for one in chain(e) if isinstance(one, OSError) and one.errno == errno.ENOSPC), None)
-        emit({"error": str(fetch.disk_full()) if full else f"Downloading failed unexpectedly ({reason_of(e)})"})
-        return 1
-    emit({"result": result})
-    return 0
+        if isinstance(e, OSError) and e.errno in FULL:
+            emit({"error": fetch.disk_full()})
+        elif isinstance(e, (FetchError, HubError)):
+            emit({"error": str(e)})
+        else:
+            emit({"error": f"Downloading failed unexpectedly ({reason_of(e)})"})
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,19 +23,13 @@ The sender writes one JSON object a line to the standard input, and gets one as 
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import hashlib
-import io
 import json
 import os
-import queue
 import re
 import shutil
 import sys
-import threading
-import time
 import typing as t
 from pathlib import Path
 
@@ -43,32 +37,24 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     BLOB,
     COMMIT,
     ModelSpec,
-    drop_page_cache,
     folder_name,
+    link_to_blob,
     read_receipt,
     size_of,
     write_receipt,
     write_whole,
 )
 
+from .incoming import Checksums, CutError, Incoming, add_file, fill, locked
 from .progress import Message, amount
 from .wire import CHUNK, GREETING, widen
 
-BUFFERS = 8
-# Bytes between two requests to the kernel to write received pages and drop them.
-GIVE_BACK_BYTES = 64 * CHUNK
-# Seconds until a receiver notices a broken connection: three times sshd's ClientAliveInterval.
-LOCK_WAIT_S = 30.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
 REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class RefusedError(Exception):
     """Invalid data. The text has the fix."""
-
-
-class CutError(Exception):
-    """The connection ended."""
 
 
 def invalid(message: str, value: t.Any) -> RefusedError:
@@ -97,115 +83,6 @@ def length(value: t.Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise invalid("length", value)
     return value
-
-
-class Checksums:
-    """Compute the sha256 of a stream in a thread, and its git blob id if `git_size` is given."""
-
-    def __init__(self, git_size: int | None) -> None:
-        self.sha256 = hashlib.sha256()
-        self.sha1 = None if git_size is None else hashlib.sha1(b"blob %d\0" % git_size)
-        self.free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
-        for _number in range(BUFFERS):
-            self.free.put(bytearray(CHUNK))
-        self._full: queue.SimpleQueue[tuple[bytearray, int] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def add(self, buffer: bytearray, count: int) -> None:
-        self._full.put((buffer, count))
-
-    def close(self) -> None:
-        """Wait until the checksums are complete."""
-        self._full.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while (item := self._full.get()) is not None:
-            buffer, count = item
-            with memoryview(buffer) as view:
-                self.sha256.update(view[:count])
-                if self.sha1:
-                    self.sha1.update(view[:count])
-            self.free.put(buffer)
-
-
-def fill(source: int, buffer: bytearray, count: int) -> int:
-    """Read as many bytes, or as many as there are before the end."""
-    got = 0
-    with memoryview(buffer) as view:
-        while got < count:
-            read = os.readv(source, [view[got:count]])
-            if not read:
-                break
-            got += read
-    return got
-
-
-def add_file(sums: Checksums, path: Path) -> None:
-    """Count what is in a file already."""
-    with path.open("rb", buffering=0) as file:
-        while True:
-            buffer = sums.free.get()
-            count = fill(file.fileno(), buffer, CHUNK)
-            if not count:
-                break
-            sums.add(buffer, count)
-        drop_page_cache(file.fileno())
-
-
-def write(file: io.FileIO, buffer: bytearray, count: int) -> None:
-    written = 0
-    try:
-        with memoryview(buffer) as view:
-            while written < count:
-                written += file.write(view[written:count]) or 0
-    except OSError as e:
-        # The kernel does not say of which file.
-        e.filename = file.name
-        raise
-
-
-class Target:
-    """A file that comes in: where it goes, and what it must be."""
-
-    def __init__(self, path: Path, size: int, git: bool = False, sha256: str | None = None) -> None:
-        self.path = path
-        self.size = size
-        # The name is a git blob id, not a sha256.
-        self.git = git
-        self.sha256 = sha256
-        # As huggingface_hub calls it, which continues such a file, too.
-        self.part = path.with_name(path.name + ".incomplete")
-
-    def is_right(self, sums: Checksums, sha256: str) -> bool:
-        if self.git and sums.sha1 and sums.sha1.hexdigest() != self.path.name:
-            return False
-        return sums.sha256.hexdigest() == sha256
-
-    def sums(self) -> Checksums:
-        return Checksums(self.size if self.git else None)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> t.Iterator[None]:
-    """Keep others from writing the same file: another stream, whose connection broke, or huggingface_hub."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        deadline = time.monotonic() + LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    # No error of the receiver: the sender tries again.
-                    raise CutError(f"{path} is locked by another program") from None
-                time.sleep(0.1)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 class Receiver:
@@ -272,19 +149,19 @@ class Receiver:
             if self.is_complete(target, message):
                 self.say(have=target.size, complete=True)
                 return
-            have = self.usable_part(target)
+            have = target.usable_part()
             sums = target.sums()
             if have:
                 add_file(sums, target.part)
             self.say(have=have, complete=False, wrong=here)
-            self.write_stream(target, have, sums)
+            target.append(have, sums, self.read)
             trailer = self.read_line()
             if trailer is None:
                 raise CutError
             sums.close()
             self.keep(target, sums, checked(trailer.get("sha256"), SHA256))
 
-    def target(self, message: Message) -> tuple[Target, Path]:
+    def target(self, message: Message) -> tuple[Incoming, Path]:
         """Return the target of a file, and the lock for it."""
         size = length(message.get("size"))
         sha256 = message.get("sha256") and checked(message["sha256"], SHA256)
@@ -292,18 +169,19 @@ class Receiver:
             repository, blob = checked(message.get("repository"), REPOSITORY), checked(message.get("blob"), BLOB)
             folder = folder_name(repository)
             path = self.place("cache") / folder / "blobs" / blob
-            return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
+            lock = self.place("cache") / ".locks" / folder / f"{blob}.lock"
+            return Incoming(path, size, len(blob) == 40, sha256), lock
         if message["put"] == "tiktoken_encoding":
             name = inside(message.get("name")).replace("/", "_")
             # The lock is in the spool, because users look into the directory.
-            return Target(self.place("tiktoken_encodings") / name, size, sha256=sha256), self.spool / f"{name}.lock"
+            return Incoming(self.place("tiktoken_encodings") / name, size, sha256=sha256), self.spool / f"{name}.lock"
         if message["put"] == "member":
             folder_path = self.spool / checked(message.get("fingerprint"), SHA256)
             name = hashlib.sha256(inside(message.get("name")).encode()).hexdigest()
-            return Target(folder_path / name, size, sha256=sha256), folder_path / f"{name}.lock"
+            return Incoming(folder_path / name, size, sha256=sha256), folder_path / f"{name}.lock"
         raise invalid("kind of file", message["put"])
 
-    def is_complete(self, target: Target, message: Message) -> bool:
+    def is_complete(self, target: Incoming, message: Message) -> bool:
         """Return whether the file is present and correct. A wrong file is deleted."""
         if size_of(target.path) != target.size:
             return False
@@ -321,39 +199,12 @@ class Receiver:
         target.path.unlink()
         return False
 
-    def is_noted(self, target: Target, repository: str) -> bool:
+    def is_noted(self, target: Incoming, repository: str) -> bool:
         """Return whether an earlier receipt has the checksum of a file that has not changed since."""
         status = target.path.stat()
         noted = (status.st_size, status.st_mtime_ns, target.sha256)
         files = (read_receipt(self.place("receipts"), repository) or {"files": {}})["files"]
         return any((file.get("size"), file.get("mtime_ns"), file.get("sha256")) == noted for file in files.values())
-
-    @staticmethod
-    def usable_part(target: Target) -> int:
-        """Return how many bytes an earlier copy received."""
-        have = size_of(target.part) or 0
-        if have > target.size:
-            target.part.unlink()
-            return 0
-        return have
-
-    def write_stream(self, target: Target, have: int, sums: Checksums) -> None:
-        """Write the stream to disk and add it to the checksums."""
-        left = target.size - have
-        with target.part.open("ab", buffering=0) as file:
-            while left:
-                buffer = sums.free.get()
-                count = self.read(buffer, min(left, CHUNK))
-                if count:
-                    write(file, buffer, count)
-                    sums.add(buffer, count)
-                left -= count
-                if count < CHUNK and left:
-                    raise CutError
-                if (target.size - left) % GIVE_BACK_BYTES < CHUNK:
-                    drop_page_cache(file.fileno())
-            os.fdatasync(file.fileno())
-            drop_page_cache(file.fileno())
 
     def read(self, buffer: bytearray, count: int) -> int:
         """Bytes of the file: what was read together with the line before them, and what comes."""
@@ -366,10 +217,9 @@ class Receiver:
         buffer[:count] = begin + rest
         return len(begin) + got
 
-    def keep(self, target: Target, sums: Checksums, sha256: str) -> None:
+    def keep(self, target: Incoming, sums: Checksums, sha256: str) -> None:
         if target.is_right(sums, sha256):
-            target.part.chmod(0o644)
-            target.part.replace(target.path)
+            target.keep()
             self.say(stored=True)
             return
         target.part.unlink()
@@ -385,7 +235,7 @@ class Receiver:
             status = blob.stat()
             if status.st_size != file["size"]:
                 raise RefusedError(f"The file {blob} changed while it was copied. Run again")
-            self.link(directory / "snapshots" / commit / inside(path), blob)
+            link_to_blob(directory / "snapshots" / commit / inside(path), blob)
             sha256 = checked(file.get("sha256"), SHA256)
             noted[path] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
         revisions = {inside(revision) for revision in model["revisions"]}
@@ -393,17 +243,6 @@ class Receiver:
             write_whole(directory / "refs" / revision, commit)
         wanted = ModelSpec(repository, commit, tuple(model["include"]), tuple(model["exclude"]))
         write_receipt(self.place("receipts"), wanted, commit, revisions, noted)
-
-    @staticmethod
-    def link(pointer: Path, blob: Path) -> None:
-        """Let a file of a snapshot be a link to its blob, as huggingface_hub makes it."""
-        target = os.path.relpath(blob, pointer.parent)
-        if pointer.is_symlink() and str(pointer.readlink()) == target:
-            return
-        pointer.parent.mkdir(parents=True, exist_ok=True)
-        new = pointer.with_name(f".{pointer.name}.{os.getpid()}.new")
-        new.symlink_to(target)
-        new.replace(pointer)
 
     def index(self, image: Message) -> None:
         """Note the members of an image: with that it is ready to be loaded."""

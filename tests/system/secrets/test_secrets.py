@@ -50,7 +50,7 @@ class Watch:
         while not self.over.is_set():
             text = self.spark.exec(LIVE).stdout
             self.looks += 1
-            if "dgx-spark-speculative-fetch" in text:
+            if "jobs/fetch/program.pyz" in text:
                 self.looks_at_fetch += 1
                 if self.looks_at_fetch == 5:
                     self.go_on()

@@ -60,17 +60,19 @@ Json = dict[str, t.Any]
 
 ACTIONS: dict[str, set[str]] = {
     "status": {"status", "body", "retry_after"},
-    # A file that is in the Hub's listing with this size, but is not stored here.
-    "huge": {"bytes"},
     "cut": {"after_bytes"},
     "slow": {"bytes_per_second"},
     "corrupt": {"after_bytes"},
+    # A request for a range is answered with 416 if it is refused, else with the whole file.
+    "no_ranges": {"refused"},
+    # The file is another one than the listing says.
+    "etag": {"etag"},
     "gate": {"repository"},
     "missing": set(),
     "unauthorized": set(),
     "down": set(),
 }
-REQUIRED = {"status": "status", "huge": "bytes", "cut": "after_bytes", "slow": "bytes_per_second", "gate": "repository"}
+REQUIRED = {"status": "status", "cut": "after_bytes", "slow": "bytes_per_second", "gate": "repository", "etag": "etag"}
 
 
 def fault_error(fault: t.Any) -> str | None:
@@ -514,10 +516,6 @@ class World:
             )
             if listing is None:
                 return refusal(404, f'{rest} does not exist on "{revision}"', "EntryNotFound")
-            for entry in listing:
-                place = f"/{repository.id}/resolve/{commit}/{entry['path']}"
-                if fault := self.faults.strike("huge", [(HUB_HOST, place)]):
-                    entry["size"] = entry["lfs"]["size"] = int(fault["bytes"])
             return as_json(200, listing)
         if what == "paths-info":
             return self.paths_info(request, repository)
@@ -755,14 +753,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif self.world.faults.strike("missing", places):
                 answer = missing(host)
             else:
-                respond = self.world.hosts().get(host) if self.reached is None or host in self.reached else None
-                answer = respond(request) if respond else text(404, f"The twin does not serve {host}.")
+                answer = self.answered(host, request, places)
             with answer.body:
                 self.send(request, entry, answer, places)
         except (Cut, OSError):
             # A cut line ends without a TLS close message.
             self.close_connection = True
             self.connection.close()
+
+    def answered(self, host: str, request: Request, places: list[tuple[str, str]]) -> Answer:
+        """Return a host's answer, with the faults of a file in it."""
+        if "Range" in request.headers and (fault := self.world.faults.strike("no_ranges", places)):
+            if fault.get("refused"):
+                return text(416, "")
+            headers = {name: value for name, value in request.headers.items() if name != "Range"}
+            request = dataclasses.replace(request, headers=headers)
+        respond = self.world.hosts().get(host) if self.reached is None or host in self.reached else None
+        answer = respond(request) if respond else text(404, f"The twin does not serve {host}.")
+        if fault := self.world.faults.strike("etag", places):
+            answer.headers["X-Linked-ETag" if answer.status == 302 else "ETag"] = f'"{fault["etag"]}"'
+        return answer
 
     def send(self, request: Request, entry: Json, answer: Answer, places: list[tuple[str, str]]) -> None:
         entry["status"] = answer.status

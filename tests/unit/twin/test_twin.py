@@ -329,6 +329,20 @@ def test_a_limit_says_how_long_it_lasts(twin: TwinWorld) -> None:
     assert limited.headers["RateLimit"] == '"resolvers";r=0;t=240'
 
 
+def test_a_host_without_ranges_sends_the_whole_or_refuses(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"action": "no_ranges", "times": 1}, {"action": "no_ranges", "refused": True}])
+    place, part = f"huggingface.co/{MODEL}/resolve/main/config.json", {"Range": "bytes=1-"}
+    whole, refused = twin.ask(place, part), twin.ask(place, part)
+    assert (whole.status, whole.body, refused.status) == (200, CONFIG, 416)
+    assert twin.resolve("config.json").status == 200
+
+
+def test_a_file_may_be_another_one_than_listed(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"action": "etag", "etag": "x"}])
+    assert twin.resolve("config.json").headers["ETag"] == '"x"'
+    assert twin.ask(f"huggingface.co/{MODEL}/resolve/main/model.safetensors").headers["X-Linked-ETag"] == '"x"'
+
+
 def test_unauthorized_fault_refuses_as_each_host_does(twin: TwinWorld) -> None:
     twin.internet.set_faults([{"action": "unauthorized"}])
     token = twin.ask("nvcr.io/proxy_auth")
@@ -343,13 +357,13 @@ def test_unauthorized_fault_refuses_as_each_host_does(twin: TwinWorld) -> None:
     ("faults", "message"),
     [
         ([{"action": "cut"}], "The fault 'cut' needs after_bytes."),
-        ([{"action": "huge"}], "The fault 'huge' needs bytes."),
+        ([{"action": "etag"}], "The fault 'etag' needs etag."),
         ([{"action": "status", "status": 500, "repository": "x"}], "The fault 'status' has no repository."),
         ([{"action": "slow", "bytes_per_second": 0}], "bytes_per_second must be positive."),
         (
             [{"action": "burn"}],
-            "A fault has an `action`, one of status, huge, cut, slow, corrupt, gate, missing, unauthorized, down: "
-            "{'action': 'burn'}",
+            "A fault has an `action`, one of status, cut, slow, corrupt, no_ranges, etag, gate, missing, "
+            "unauthorized, down: {'action': 'burn'}",
         ),
         ({}, "The faults are not a list."),
     ],

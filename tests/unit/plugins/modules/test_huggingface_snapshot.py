@@ -137,23 +137,6 @@ def test_a_limit_of_the_hub_that_nobody_waits_out(
     assert f"answers again in {int(seconds) // 60} min" in result["msg"]
 
 
-def test_a_file_that_cannot_be_downloaded_for_its_size(server: HubServer, tmp_path: Path) -> None:
-    model = server.models["lab/open"]
-    model.large.add("original/a.bin")
-    model.claimed["original/a.bin"] = 50_000_000_000
-    assert run(server, tmp_path, [{"id": "lab/open"}])["bytes_missing"] == 50_000_000_002
-    model.claimed["original/a.bin"] = 60_000_000_000
-    result = run(server, tmp_path, [{"id": "lab/open"}])
-    assert result["msg"] == (
-        "The file original/a.bin of lab/open has 60.0 GB, and huggingface_hub downloads files above 50 GB by Xet only, "
-        "which is not used because it does not continue what was interrupted: fetch it by hand on this host with "
-        "'hf download lab/open', and run again"
-    )
-    # What is not wanted does not matter, and neither does what is there.
-    wanted = {"id": "lab/open", "exclude": ["original/*"]}
-    assert run(server, tmp_path, [wanted])["bytes_missing"] == 2
-
-
 def test_offline_asks_nobody(server: HubServer, tmp_path: Path) -> None:
     result = run(server, tmp_path, [{"id": "lab/open"}], offline=True)
     assert result["repositories"][0]["source"] == "none"

@@ -30,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     receipt_covers,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
+    incoming,
     load_image,
     receive,
     send,
@@ -367,10 +368,10 @@ def test_a_full_disk_is_named(pair: Pair) -> None:
     program = (pair.worker / "full.py").resolve()
     # A limit on a file's size stands in for the end of the disk; the error is another one.
     program.write_text(
-        f"{module('receive')}import errno\n"
+        f"{module('incoming')}import errno\n"
         "def write(file, buffer, count):\n"
         "    raise OSError(errno.ENOSPC, 'No space left on device', file.name)\n"
-        f"module.write = write\nsys.exit(module.main({pair.places}))\n"
+        f"module.write = write\n{module('receive')}sys.exit(module.main({pair.places}))\n"
     )
     pair.receiver[:] = [str(program)]
     model = pair.model({"model.safetensors": LARGE})
@@ -418,10 +419,10 @@ def test_two_streams_do_not_write_one_file_at_once(pair: Pair) -> None:
     lock, entered = pair.worker / "lock", threading.Event()
 
     def enter() -> None:
-        with receive.locked(lock):
+        with incoming.locked(lock):
             entered.set()
 
-    with receive.locked(lock):
+    with incoming.locked(lock):
         thread = threading.Thread(target=enter)
         thread.start()
         assert not entered.wait(0.3)
