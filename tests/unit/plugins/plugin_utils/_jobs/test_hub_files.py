@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import os
 import typing as t
 import urllib.request
@@ -16,8 +17,9 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import RemoteFile
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import HubError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import fetch_models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.hub_files import HubFiles
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.incoming import CutError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.hub_files import HubFiles, Redirects
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.incoming import SYNC_BYTES, CutError, Incoming
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.wire import CHUNK
 
 from tests.unit import web
 from tests.unit.hub_server import ACCEPTED, COMMIT, Fault, HubServer, Model, running
@@ -170,10 +172,21 @@ def test_a_redirect_on_the_same_host_keeps_the_token_and_one_to_another_host_doe
 
 
 def test_a_redirect_from_https_to_http_is_not_followed() -> None:
-    from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.hub_files import Redirects
-
     request = urllib.request.Request("https://hub.example/x")
     with pytest.raises(OSError, match=r"hub\.example redirects to http, which is not encrypted"):
         Redirects().redirect_request(
             request, None, 302, "Found", http.server.BaseHTTPRequestHandler.responses, "http://x/"
         )
+
+
+def test_a_power_cut_loses_a_bounded_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, durable = 40 * CHUNK + 1, [0]
+    file = Incoming(tmp_path / "blob", size)
+    monkeypatch.setattr(os, "fdatasync", lambda _descriptor: durable.append(file.part.stat().st_size))
+    sums = file.sums()
+    file.append(0, sums, lambda _buffer, count: count, durable=True)
+    sums.close()
+    assert max(later - earlier for earlier, later in itertools.pairwise(durable)) <= SYNC_BYTES
+    assert durable[-1] == size
+    # All streams together, as docs/recovery.md promises.
+    assert fetch_models.WORKERS * SYNC_BYTES <= 64 * 1024 * 1024
