@@ -108,10 +108,11 @@ def image_of(source: Source, choices: Choices, imported: Imported) -> Part:
         raise RecipeImportError(f"Its container is no image: {error}") from None
     host = DOCKER_HUB if reference.host.endswith(f".{DOCKER_HUB}") else reference.host
     repository = f"{host}/{reference.repository}"
-    allowed = [repository, repository.removeprefix(f"{DOCKER_HUB}/")]
+    allowed = [given, repository, repository.removeprefix(f"{DOCKER_HUB}/")]
+    built = "" if image == given else f", the published build of {given}"
     if not repository.startswith(tuple(FORMATS.trusted)) and not {*choices.allow_code_of} & {*allowed}:
         imported.refuse(
-            f"Its image is {image}, which is published neither for {ENGINE.words} nor by NVIDIA. Its code would run on "
+            f"Its image is {image}{built}. It is published neither for {ENGINE.words} nor by NVIDIA. Its code would run on "
             "the Spark.",
             allow_code_of=allowed[-1:],
         )

@@ -294,6 +294,9 @@ def test_images_that_need_permission(load: Load, image: str) -> None:
     error = refused(load, Choices(allow_options=[TOMORROW]), container=image)
     repository = {"evil.example/vllm/x:1": "evil.example/vllm/x", "vllm-node": "eugr/spark-vllm"}.get(image, image)
     assert (error.inputs, error.is_enough) == ({"allow_code_of": [repository]}, True)
+    assert (f", the published build of {image}. " in str(error)) == ("/" not in image)
+    # The name that the file has will do.
+    assert load(GENERATED, Choices(allow_options=[TOMORROW], allow_code_of=[image]), container=image).recipe["image"]
 
 
 @pytest.mark.parametrize(
