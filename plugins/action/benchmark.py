@@ -195,12 +195,13 @@ def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
 
 
 def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the verdict to keep, the plan's recipe to choose for, and how the benchmark ended."""
+    """Return the verdict and the choice to keep, why there is nothing to keep, and how the benchmark ended."""
     plan, results = inputs["plan"], inputs["results"]
     recipe = plan.get("recipe")
     return {
         "chosen": choice_record(report, inputs["record"], recipe, plan["speculative_config"]) if recipe else {},
         "verdict": verdict(report, inputs["record"]),
+        "again": report["verdict"].get("reason", ""),
         "not_restored": "" if results["restored"] else results["not_restored"],
     }
 

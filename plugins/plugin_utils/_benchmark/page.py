@@ -54,7 +54,12 @@ Report = t.Mapping[str, t.Any]
 Point = t.Mapping[str, t.Any]
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
-HEADLINES = {"use": "Yes: draft length {}", "off": "No: serve without speculation", "undecided": "Not decided yet"}
+HEADLINES = {
+    "use": "Yes: draft length {draft_length}",
+    "off": "No: serve without speculation",
+    "undecided": "Not decided yet",
+    "again": "Measure again: {reason}",
+}
 SETTINGS = {
     "max_tokens": "Tokens of an answer, at most",
     "repetitions": "Repetitions of each prompt",
@@ -89,7 +94,7 @@ def page(report: Report, before: Report | None = None, ranking: Ranking | None =
         comparison=comparison,
         comparison_columns=COLUMNS,
         ranking=ranking,
-        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
+        headline=HEADLINES[report["verdict"]["kind"]].format(**report["verdict"]),
         header=list(header(report, comparison)),
         tiles=tiles(report),
         plots=plots(report, before),
@@ -220,7 +225,7 @@ def settings(report: Report) -> t.Iterator[tuple[str, str]]:
 def tiles(report: Report) -> list[Tile]:
     """Return the figures to be seen first: of the best draft length, beside no speculation."""
     best, off = focus(report), measured_without(report)
-    if best is None:
+    if best is None or report["verdict"]["kind"] == "again":
         return []
     name = called(drafts(best)).capitalize()
     result = []

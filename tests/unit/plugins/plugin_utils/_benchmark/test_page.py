@@ -167,6 +167,17 @@ def test_undecided() -> None:
     assert row(made, "1")[0][1] == "unknown"
 
 
+def test_speeds_that_cannot_be_compared() -> None:
+    report = reports.disturbed()
+    text = page(report)
+    made = reports.Page(text)
+    assert "Measure again: the Spark was not idle" in re.findall(r'<h2 id="verdict">(.*)</h2>', text)
+    # No figure is in large type, and no draft length is the best.
+    assert not [one for one in made.all("div") if one.get("class") == "card tile"]
+    assert not [cells for cells in made.rows if cells and "best" in cells[0]]
+    assert re.search(r"\.verdict\.again[^}]*unsure", text)
+
+
 @pytest.mark.parametrize(
     "results",
     [
