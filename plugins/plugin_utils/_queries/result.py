@@ -53,8 +53,12 @@ def record(
     # With it what else was looked up may have gone.
     if refused := run.refusal_result(plans.changed_during_run(container, observation["docker"])):
         return refused
+    verdict = observation["records"].get("verdict") or {}
     if plans.is_record(deployment):
-        return {"record": deployment, "replaced_record": records["present"] or records["previous"]}
+        return {
+            "record": plans.with_verdict(deployment, verdict),
+            "replaced_record": records["present"] or records["previous"],
+        }
     planned = plans.Deployment(**deployment)
     result = plans.Observation(
         image=observation["docker"]["image"],
@@ -67,8 +71,7 @@ def record(
         networks=networks,
     )
     made = planned.record(result, datetime.datetime.now(datetime.timezone.utc))
-    made = plans.with_verdict(made, records.get("verdict") or {})
-    return {"record": made, "replaced_record": plans.previous_record(planned, records)}
+    return {"record": plans.with_verdict(made, verdict), "replaced_record": plans.previous_record(planned, records)}
 
 
 def review(

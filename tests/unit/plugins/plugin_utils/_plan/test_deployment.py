@@ -236,9 +236,22 @@ def test_what_was_noted_on_the_way_is_seen_too() -> None:
 
 
 def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
-    back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z"}
+    back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z", "container": {"labels": LABELS}}
     assert recorded(back, {"labels": LABELS}) == {"record": back, "replaced_record": {"before": 1}}
     assert recorded(back, None)["failed"]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_what_a_benchmark_found_of_a_deployment_is_known_whenever_it_serves(is_back: bool) -> None:
+    deployment = planned().record(seen(), NOW) if is_back else vars(planned())
+    verdict = {"date": "2026-11-28", "sentence": "Keep draft length 5.", "configuration": LABELS[CONFIGURATION]}
+    known = {"option_checks": {}, "verdict": verdict}
+    docker = {"image": seen().image, "slot": {"labels": LABELS}, "state": "usable", "detail": ""}
+    observed = {"docker": docker, "machine": {"memory_available": 1}, "records": known}
+    assert recorded(deployment, None, observation=observed)["record"]["verdict"] == verdict
+    # Another configuration of that name was measured since.
+    known["verdict"] = {**verdict, "configuration": "other"}
+    assert "verdict" not in recorded(deployment, None, observation=observed)["record"]
 
 
 def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
