@@ -307,14 +307,16 @@ def _not_compared(points: t.Sequence[Facts]) -> str:
     return "no draft length gave a speed for a prompt that was measured without speculation, too."
 
 
-def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
+def _use(winners: t.Sequence[Facts], compared: t.Sequence[Facts]) -> Report:
+    best, fastest = _best(winners), max(winners, key=lambda point: point["speedup"]["mean"])
     k = drafts(best)
     other = next((point for point in compared if point["serving"] and point is not best), None)
     now = ""
     if other:
         now = f"; {drafts(other)}, the current one, is {other['speedup']['mean']:.2f} times as fast"
+    tie = "" if fastest is best else f" {called(drafts(fastest)).capitalize()} is as fast within 1 %, but longer."
     word = "Keep" if best["serving"] else "Use"
-    return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.")
+    return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.{tie}")
 
 
 def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
@@ -324,9 +326,7 @@ def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
     return _verdict("off", 0, f"{word} speculation off: {which} is {_times(best['speedup'])}.")
 
 
-def verdict(
-    points: t.Sequence[Facts], repetitions: int = 1, found: t.Iterable[t.Mapping[str, str]] = ()
-) -> Report:
+def verdict(points: t.Sequence[Facts], repetitions: int = 1, found: t.Iterable[t.Mapping[str, str]] = ()) -> Report:
     """Return the verdict in one sentence, from the points and findings of a report."""
     for reason in (_INCOMPARABLE[finding["id"]] for finding in found if finding["id"] in _INCOMPARABLE):
         sentence = f"Measure again: {reason}, so these speeds cannot be compared."
@@ -336,7 +336,7 @@ def verdict(
         return _verdict("undecided", None, f"Undecided: {_not_compared(points)}")
     winners = [point for point in compared if (point["speedup"]["low"] or 0) > 1]
     if winners:
-        return _use(_best(winners), compared)
+        return _use(winners, compared)
     unclear = [point for point in compared if point["speedup"]["high"] is None or point["speedup"]["high"] >= 1]
     if not unclear:
         return _off(_best(compared), compared, any(point["serving"] and not drafts(point) for point in points))

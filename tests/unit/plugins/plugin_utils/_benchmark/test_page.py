@@ -119,7 +119,7 @@ def test_what_was_measured(wins: reports.Page) -> None:
     for part in (
         "at 444444444444",
         "1 DGX Spark, NVIDIA GB10, driver 580.95.05",
-        "tensorrt llm 1.3.0rc12",
+        "TensorRT-LLM 1.3.0rc12",
         "2026-11-22",
     ):
         assert part in head
