@@ -81,11 +81,21 @@ def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     return f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'} by NCCL's own log"
 
 
+def speed(record: t.Mapping[str, t.Any]) -> str:
+    """Return the speed, beside that of the deployment that was replaced."""
+    now, before = (record["measurements"] or {}).get("tokens_per_second"), record.get("compared")
+    text = format_known(now, "{:.1f} tokens/s")
+    if not now or not before:
+        return text
+    then = before["tokens_per_second"]
+    return f"{text}; {before['speculation']}, before: {then:.1f} ({then / now:.2f} times)"
+
+
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     measured = record["measurements"] or {}
     rows = [
         ("first token", format_known(measured.get("ttft_s"), "{:.2f} s")),
-        ("speed", format_known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
+        ("speed", speed(record)),
     ]
     acceptance = measured.get("acceptance_length")
     if record["method"] in METHODS:
@@ -114,8 +124,10 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
         return f"By the benchmark of {measured['date']}: {measured['sentence']}"
     bounds = record.get("break_even")
     length = (record["measurements"] or {}).get("acceptance_length")
-    if not bounds:
+    if (record.get("compared") or {}).get("speculation") == "without speculation":
         return ""
+    if not bounds:
+        return _break_even.little(length) or ""
     return _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"])) or ""
 
 
