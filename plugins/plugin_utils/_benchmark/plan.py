@@ -330,6 +330,12 @@ def announcement(
     return lines
 
 
+def report_name(host: str, record: t.Mapping[str, t.Any], now: datetime.datetime) -> str:
+    """Return a name for the files of a report that no other benchmark has."""
+    parts = (host, record["deployment"], record.get("variant"))
+    return "-".join([*filter(None, parts), f"{now.astimezone(datetime.timezone.utc):%Y-%m-%d-%H%M%S}"])
+
+
 def collection_version(root: Path = ROOT) -> str | None:
     """Return the version of this collection, cloned or installed; None if neither file has it."""
     for name, place in (("galaxy.yml", ()), ("MANIFEST.json", ("collection_info",))):
