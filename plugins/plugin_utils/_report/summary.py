@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
@@ -113,7 +114,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):
         rows.append(("free GPU memory", f"{record['free_for_gpu']}{where}"))
-    rows.append(("available memory", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
+    rows.append(("available memory", f"{amount(record['memory_available'])}{where}"))
     return [*rows, *fabric(record), *read_back(record)]
 
 

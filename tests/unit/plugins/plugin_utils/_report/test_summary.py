@@ -42,6 +42,8 @@ def test_the_figures_are_there() -> None:
     assert "  acceptance length  2.50 tokens per pass (maximum 6)\n" in text
     assert "  measured           at deployment, 2026-10-04T09:12:44Z\n" in text
     assert "  available memory   54.2 GB\n" in text
+    # As in every other output.
+    assert "  available memory   124 GB\n" in render("spark-1", record(memory_available=124_000_000_000), LOCAL)
     assert "    The distance is 276 km.\n" in text
 
 
