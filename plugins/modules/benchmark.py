@@ -333,7 +333,7 @@ chosen:
   type: dict
 again:
   description:
-    - Why the speeds cannot be compared, so that everything has to be measured again. Empty if they can.
+    - Reason why the speeds cannot be compared, so that everything has to be measured again. Empty if they can.
   returned: when O(report.results) is given
   type: str
   sample: the Spark was not idle

@@ -182,8 +182,8 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
         image += f", the previous one's {size(disk.previous_image_bytes)}{compressed}"
     rows = [("disk: image", image)]
     if disk.unused_images:
-        unused = (f"{image.reference} {size(image.bytes)}{compressed}" for image in disk.unused_images)
-        rows.append(("  unused images", ", ".join(unused)))
+        names = ", ".join(f"{image.reference} {size(image.bytes)}{compressed}" for image in disk.unused_images)
+        rows.append(("  unused images", names))
     if disk.caches:
         used, unused = ([_cache(one) for one in disk.caches if one.in_use is wanted] for wanted in (True, False))
         rows.append(("disk: kernels", ", ".join(used) or "none in use"))
