@@ -329,7 +329,7 @@ def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
 def verdict(points: t.Sequence[Facts], repetitions: int = 1, found: t.Iterable[t.Mapping[str, str]] = ()) -> Report:
     """Return the verdict in one sentence, from the points and findings of a report."""
     for reason in (_INCOMPARABLE[finding["id"]] for finding in found if finding["id"] in _INCOMPARABLE):
-        sentence = f"Measure again: {reason}, so these speeds cannot be compared."
+        sentence = f"Measure again: {reason}, so the speeds cannot be compared."
         return {**_verdict("again", None, sentence), "reason": reason}
     compared = [point for point in points if point["speedup"]]
     if not compared:

@@ -588,7 +588,9 @@ class Lease:
     def _stop_keeping(self) -> None:
         self._halt.set()
         if self._keeper is not None:
-            self._keeper.join()
+            # A signal may come before it has started. It ends then at its first look.
+            with contextlib.suppress(RuntimeError):
+                self._keeper.join()
             self._keeper = None
 
 

@@ -528,7 +528,7 @@ def test_what_takes_the_ground_away_takes_the_verdict_away() -> None:
     assert told["verdict"] == {
         "kind": "again",
         "draft_length": None,
-        "sentence": "Measure again: the Spark was not idle, so these speeds cannot be compared.",
+        "sentence": "Measure again: the Spark was not idle, so the speeds cannot be compared.",
         "reason": "the Spark was not idle",
     }
     # Nothing follows from a speed-up that is not believed.

@@ -17,6 +17,7 @@ import threading
 import typing as t
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
@@ -213,6 +214,16 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
     percents = [message["progress"]["percent"] for message in said if "progress" in message]
     assert 50 < [percent for percent in percents if percent is not None][-1] <= 100
     assert spark.is_restored
+
+
+def test_a_signal_before_the_lease_is_kept_takes_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", mock.Mock(side_effect=sweep.Terminated))
+    lease = sweep.Lease(tmp_path / "trial", 60)
+    with pytest.raises(sweep.Terminated):
+        lease.grant(sweep.Point("off", 0, "", "0"))
+    assert (tmp_path / "trial/lease.json").exists()
+    lease.release()
+    assert not (tmp_path / "trial/lease.json").exists()
 
 
 def test_sigterm_takes_the_lease_back(spark: Spark) -> None:
