@@ -429,7 +429,7 @@ def _disturbed(points: t.Sequence[Point], described: t.Sequence[Facts]) -> t.Ite
         yield _finding(
             "pass_too_fast",
             f"A pass with drafts does more than one without, but took only {join_words(fast)}. So something else used "
-            "the Spark meanwhile. Measure again while the Spark is idle; nothing that was measured now is kept.",
+            "the Spark meanwhile. Run the benchmark again while the Spark is idle: it measures all points again.",
         )
 
 
