@@ -127,7 +127,7 @@ def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     # Written in a playbook, values are of Ansible's own types, which YAML does not write.
     record, choice = json.loads(json.dumps([inputs["record"], inputs["choice"] or {}]))
     wanted = planning.sweep_points(inputs["draft_lengths"], inputs["quick"], int(record.get("draft_length") or 0))
-    now = datetime.datetime.now()
+    now = datetime.datetime.now().astimezone()
     measured = planning.points(record, choice, wanted, prompts, settings)
     told = {**inputs["sweep"], "seconds_a_load": inputs["load_s"]}
     return {
@@ -138,6 +138,7 @@ def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "settings": dataclasses.asdict(settings),
         "speculative_config": planning.speculation_of(record, choice),
         "collection_version": planning.collection_version(),
+        "report_name": planning.report_name(host, record, now),
         "lines": planning.announcement(host, record, wanted, len(prompts), settings, inputs["load_s"], now),
     }
 
@@ -164,8 +165,10 @@ def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> d
     if not is_available():
         lines += ["", *wrap_line(WITHOUT_MATPLOTLIB)]
     text = json.dumps(told, indent=2, allow_nan=False) + "\n"
+    replaced = [path for path in (html, document) if path.exists()]
     documents.write({html: page(told, before, ranking), document: text})
     lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
+    lines += [f"  It replaced an earlier {path.name}" for path in replaced]
     # One call, so that the lines of hosts that report at once are not mixed.
     display.display("\n" + "\n".join(lines) + "\n")
     return {"report": told, "lines": lines, **verdict_result(told, inputs)}
@@ -195,12 +198,13 @@ def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
 
 
 def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the verdict to keep, the plan's recipe to choose for, and how the benchmark ended."""
+    """Return the verdict and the choice to keep, why there is nothing to keep, and how the benchmark ended."""
     plan, results = inputs["plan"], inputs["results"]
     recipe = plan.get("recipe")
     return {
         "chosen": choice_record(report, inputs["record"], recipe, plan["speculative_config"]) if recipe else {},
         "verdict": verdict(report, inputs["record"]),
+        "again": report["verdict"].get("reason", ""),
         "not_restored": "" if results["restored"] else results["not_restored"],
     }
 

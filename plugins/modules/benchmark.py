@@ -294,6 +294,12 @@ collection_version:
   returned: with O(plan)
   type: str
   sample: 0.1.0
+report_name:
+  description:
+    - Name of this benchmark for files, of the host, deployment, variant, and the time in UTC.
+  returned: with O(plan)
+  type: str
+  sample: spark-1-single_eagle3-2026-11-28-195412
 report:
   description:
     - Report, as in the JSON file.
@@ -302,8 +308,8 @@ report:
   contains:
     verdict:
       description:
-        - Recommendation. C(kind) is V(use), V(off) or V(undecided). C(draft_length) is V(0) without speculation, and
-          null if undecided.
+        - Recommendation. C(kind) is V(use), V(off), V(undecided), or V(again) if the speeds cannot be compared. Then
+          C(reason) says why. C(draft_length) is V(0) without speculation, and null without a recommendation.
       returned: success
       type: dict
       sample:
@@ -325,9 +331,15 @@ chosen:
     - Empty without a verdict, or if O(report.plan) has no C(recipe).
   returned: when O(report.results) is given
   type: dict
+again:
+  description:
+    - Reason why the speeds cannot be compared, so that everything has to be measured again. Empty if they can.
+  returned: when O(report.results) is given
+  type: str
+  sample: the Spark was not idle
 verdict:
   description:
-    - C(date) and C(sentence) of the verdict, and C(configuration) of the measured deployment. Empty without a verdict.
+    - C(date) and C(sentence) of the verdict, and C(configuration) of the measured deployment. Empty if undecided.
   returned: when O(report.results) is given
   type: dict
 not_restored:

@@ -403,6 +403,9 @@ disk:
     image_bytes:
       description: Size of the image of the deployment.
       type: int
+    compressed_images:
+      description: Whether the sizes of images are the compressed ones. Unpacked, they take more.
+      type: bool
     previous_image_bytes:
       description: Size of the image of RV(previous), if it is another image. Null otherwise.
       type: int

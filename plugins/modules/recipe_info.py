@@ -123,6 +123,7 @@ recipe:
     - The recipe with all its keys, including those with default values.
     - C(name) is the name of the file, without its ending.
     - C(variant) is the name of the variant that was read, or empty. C(variants) are those of the recipe.
+    - C(speculation) is false if O(speculation=false) took the recipe's own away.
     - C(target) and C(draft) name the models, by Hub id or by the path of the directory. Without a draft model, C(draft)
       is empty.
     - C(repositories) are the models from the Hub, in the form of M(dgx_spark.speculative.huggingface_snapshot).

@@ -83,6 +83,10 @@ class Answer:
         return self.counts["iteration_tokens_total_count"] - 1
 
     @property
+    def pass_seconds(self) -> float:
+        return self.counts["request_decode_time_seconds_sum"] / self.passes
+
+    @property
     def speed(self) -> float:
         return self.tokens / self.counts["request_decode_time_seconds_sum"]
 
@@ -179,7 +183,10 @@ def test_the_report_is_what_the_engine_counted(
     assert length_shown["mean"] == pytest.approx(1 + sum(shares), rel=0.01)
     if drafting["by_position"]:
         assert drafting["by_position"] == pytest.approx(shares, abs=0.02)
-    assert report["verdict"]["kind"] in {kind(fast, without, error) for error in (0.97, 1, 1.03)}
+    kinds = {kind(fast, without, error) for error in (0.97, 1, 1.03)}
+    # A busy machine may make a pass with drafts the cheaper one.
+    cost, base = (statistics.fmean(answer.pass_seconds for answer in answers) for answers in (fast, without))
+    assert report["verdict"]["kind"] in kinds | ({"again"} if cost < base else set())
 
 
 def test_the_last_page_has_all_engines_and_methods(place: Path) -> None:

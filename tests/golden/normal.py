@@ -43,7 +43,7 @@ NAMES = tuple(
 )
 # Of what is measured, what a server answers and what the machine under the twin is only the shape can be held.
 MEASURED = {
-    *("measurements", "answer", "break_even", "findings", "outcome", "memory_available", "gbps", "boot"),
+    *("measurements", "compared", "answer", "break_even", "findings", "outcome", "memory_available", "gbps", "boot"),
     *("cores", "cores_here", "memory_gib"),
 }
 # Docker's command line hands these over in any order.

@@ -47,6 +47,12 @@ def fails() -> Report:
 
 
 @functools.cache
+def disturbed() -> Report:
+    """Something else used the Spark while it was measured without speculation."""
+    return report(measured.Truth(draft_ms=-2.0), (0, 1, 3))
+
+
+@functools.cache
 def older() -> Report:
     """Of an older image, whose passes took a fifth longer."""
     truth = dataclasses.replace(measured.WINS, target_ms=24.0, draft_ms=3.6)

@@ -18,6 +18,8 @@ import typing as t
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
 # Only for the bound of a benchmark.
 UNUSED = ("target_gb",)
+# Tokens a pass below which drafts hardly pay: a pass that checks them takes longer.
+LITTLE = 1.5
 
 
 class Bounds(t.NamedTuple):
@@ -68,6 +70,16 @@ def bounds_from(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str,
     numbers: dict[str, t.Any] = {name: NUMBERS[name](value) for name, value in figures.items() if name in NUMBERS}
     bounds = break_even(length, **numbers)
     return {"best": round(bounds.best, 2), "worst": round(bounds.worst, 2)}
+
+
+def little(acceptance_length: float | None) -> str | None:
+    """Return a sentence if drafts bring little, where nothing is known of what they cost; else None."""
+    if acceptance_length is None or acceptance_length >= LITTLE:
+        return None
+    return (
+        f"Drafts bring little here: with acceptance length {acceptance_length:.2f}, speculation is at most "
+        f"{acceptance_length:.2f} times as fast. Compare the speed with that of -e speculation=off."
+    )
 
 
 def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:

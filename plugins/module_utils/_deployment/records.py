@@ -77,6 +77,8 @@ SHAPE: dict[str, t.Any] = {
         **dict.fromkeys(("ttft_s", "tokens_per_second", "acceptance_length"), NUMBER),
         "request": {"prompt": str, "max_tokens": is_positive},
     },
+    # The deployment that it replaced, which differed in the speculation only.
+    "compared": {"speculation": str, "tokens_per_second": NUMBER},
     "memory_available": NUMBER,
     **{name: {"date": str, "sentence": str} for name in ("benchmark", "verdict")},
     "break_even": {"best": NUMBER, "worst": NUMBER},

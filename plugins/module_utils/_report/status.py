@@ -77,6 +77,8 @@ class Disk:
     image_bytes: int | None = None
     previous_image_bytes: int | None = None
     unused_images: list[UnusedImage] | None = None
+    # Whether the sizes of images are compressed ones, as Docker has them with containerd's store.
+    compressed_images: bool = False
     caches: list[UsedCache] | None = None
     models_used_bytes: int | None = None
     unused_models: list[UnusedModel] | None = None

@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, brief_slot
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import CONTAINERD, store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed_endpoint
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
     CachedModel,
@@ -292,6 +293,8 @@ class StatusInspector(Gatherer):
         if identity or reference:
             digests = inspected.get("RepoDigests") or recorded.get("digests") or []
             status.image = {"reference": reference, "id": identity, "digests": digests}
+        store = store_of(self.facts.docker_info, self._machine.root)
+        status.disk.compressed_images = store is not None and store.kind == CONTAINERD
         status.disk.image_bytes = inspected.get("Size")
         before = ((previous or {}).get("image") or {}).get("id")
         if before and before != identity:

@@ -17,6 +17,7 @@ import json
 import statistics
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import statistics as figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
     called,
@@ -39,6 +40,8 @@ _CLOCK_CHANGE = 0.1
 _COUNT_DIFFERENCE = 0.03
 # A pass with drafts does more than one without. A difference below it may be chance.
 _CHEAPER = 0.05
+# Findings after which no speed can be compared, with the reason in words.
+_INCOMPARABLE = {"pass_too_fast": "the Spark was not idle", "clock_changed": "the GPU changed its clock"}
 # So many chunks with more tokens than one pass can make may be hiccups of the network.
 _MERGED = 0.01
 # Characters of two answers that are shown around their first difference.
@@ -304,14 +307,16 @@ def _not_compared(points: t.Sequence[Facts]) -> str:
     return "no draft length gave a speed for a prompt that was measured without speculation, too."
 
 
-def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
+def _use(winners: t.Sequence[Facts], compared: t.Sequence[Facts]) -> Report:
+    best, fastest = _best(winners), max(winners, key=lambda point: point["speedup"]["mean"])
     k = drafts(best)
     other = next((point for point in compared if point["serving"] and point is not best), None)
     now = ""
     if other:
         now = f"; {drafts(other)}, the current one, is {other['speedup']['mean']:.2f} times as fast"
+    tie = "" if fastest is best else f" {called(drafts(fastest)).capitalize()} is as fast within 1 %, but longer."
     word = "Keep" if best["serving"] else "Use"
-    return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.")
+    return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.{tie}")
 
 
 def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
@@ -321,14 +326,17 @@ def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
     return _verdict("off", 0, f"{word} speculation off: {which} is {_times(best['speedup'])}.")
 
 
-def verdict(points: t.Sequence[Facts], repetitions: int = 1) -> Report:
-    """Return the verdict in one sentence, from the points of a report."""
+def verdict(points: t.Sequence[Facts], repetitions: int = 1, found: t.Iterable[t.Mapping[str, str]] = ()) -> Report:
+    """Return the verdict in one sentence, from the points and findings of a report."""
+    for reason in (_INCOMPARABLE[finding["id"]] for finding in found if finding["id"] in _INCOMPARABLE):
+        sentence = f"Measure again: {reason}, so the speeds cannot be compared."
+        return {**_verdict("again", None, sentence), "reason": reason}
     compared = [point for point in points if point["speedup"]]
     if not compared:
         return _verdict("undecided", None, f"Undecided: {_not_compared(points)}")
     winners = [point for point in compared if (point["speedup"]["low"] or 0) > 1]
     if winners:
-        return _use(_best(winners), compared)
+        return _use(winners, compared)
     unclear = [point for point in compared if point["speedup"]["high"] is None or point["speedup"]["high"] >= 1]
     if not unclear:
         return _off(_best(compared), compared, any(point["serving"] and not drafts(point) for point in points))
@@ -405,14 +413,23 @@ def _costs(described: Facts, point: Point) -> t.Iterator[dict[str, str]]:
     )
 
 
-def _disturbed(described: Facts, off: Facts | None) -> t.Iterator[dict[str, str]]:
+def _pass_cost(described: Facts, point: Point, off: Facts | None) -> float | None:
+    """Return the time of a pass in passes without speculation: measured, and by the speed-up; the lower one."""
     with_drafts, without = described["pass_ms"], off and off["pass_ms"]
-    if with_drafts and without and with_drafts["mean"] < without["mean"] * (1 - _CHEAPER):
+    measured = with_drafts["mean"] / without["mean"] if with_drafts and without else None
+    by_speed = point.length / described["speedup"]["mean"] if point.length and described["speedup"] else None
+    return min((cost for cost in (measured, by_speed) if cost is not None), default=None)
+
+
+def _disturbed(points: t.Sequence[Point], described: t.Sequence[Facts]) -> t.Iterator[dict[str, str]]:
+    off = without_drafts(described)
+    costs = {point.title: _pass_cost(description, point, off) for point, description in zip(points, described)}
+    fast = [f"{cost:.2f} of its time {title}" for title, cost in costs.items() if cost and cost < 1 - _CHEAPER]
+    if fast:
         yield _finding(
             "pass_too_fast",
-            f"A pass with {called(drafts(described))} took {with_drafts['mean']:.1f} ms, less than the "
-            f"{without['mean']:.1f} ms of one without speculation, although it does more. Something else used the "
-            "Spark meanwhile, so do not rely on the speed-up. Measure again while the Spark is idle.",
+            f"A pass with drafts does more than one without, but took only {join_words(fast)}. So something else used "
+            "the Spark meanwhile. Run the benchmark again while the Spark is idle: it measures all points again.",
         )
 
 
@@ -455,9 +472,11 @@ def findings(
         )
     for point in points:
         result += _answers(point, off)
-    result += [*_clocks(points), *_few(points)]
+    incomparable = [*_disturbed(points, described), *_clocks(points)]
+    result += [*incomparable, *_few(points)]
     for point, description in zip(points, described, strict=True):
-        result += [*_costs(description, point), *_disturbed(description, without_drafts(described)), *_counts(point)]
+        # What pays is known by speeds only.
+        result += [*(() if incomparable else _costs(description, point)), *_counts(point)]
     return result
 
 
@@ -474,13 +493,14 @@ def analyse(results: Facts, context: Facts) -> Report:
     roofline = context.get("roofline")
     described = [_describe(point, off, context.get("draft_length"), acceptance, roofline) for point in points]
     sparks = (context.get("hardware") or {}).get("sparks") or 1
+    found = findings(results, points, described, off)
     return {
         **context,
         "schema": SCHEMA,
         "points": described,
-        "verdict": verdict(described, (context.get("settings") or {}).get("repetitions") or 1),
+        "verdict": verdict(described, (context.get("settings") or {}).get("repetitions") or 1, found),
         "bound": bound(roofline, sparks, statistics.fmean(off.speeds.values()) if off and off.speeds else None),
         "left_out": results.get("left_out") or [],
         "skipped": results.get("skipped") or [],
-        "findings": findings(results, points, described, off),
+        "findings": found,
     }

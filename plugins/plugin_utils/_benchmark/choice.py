@@ -58,8 +58,8 @@ def choice_record(
 
 
 def verdict(report: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return the verdict of a benchmark about its deployment; empty if there is none."""
-    if report["verdict"]["kind"] not in ("use", "off"):
+    """Return the verdict of a benchmark about its deployment; empty if it is undecided."""
+    if report["verdict"]["kind"] == "undecided":
         return {}
     configuration = record["container"]["labels"].get(f"{LABEL}configuration", "")
     return {"date": report["date"], "sentence": report["verdict"]["sentence"], "configuration": configuration}

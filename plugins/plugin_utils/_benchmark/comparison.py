@@ -12,6 +12,7 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
 
 Report = t.Mapping[str, t.Any]
 Figure = t.Mapping[str, t.Any]
@@ -138,14 +139,17 @@ def flat(value: t.Any, name: str = "") -> dict[str, str]:
     return {} if value is None or value == "" else {name: str(value)}
 
 
+def named(key: str) -> str:
+    """Return the key of a fact in words."""
+    return ENGINES[key].words if key in ENGINES else key.replace("_", " ")
+
+
 def _differences(before: Report, after: Report) -> t.Iterator[Difference]:
     for path, what in FACTS.items():
         old, new = (flat(_at(report, path)) for report in (before, after))
         for name in [*old, *(name for name in new if name not in old)]:
             if old.get(name) != new.get(name):
-                yield Difference(
-                    what=f"{what} {name}".strip().replace("_", " "), before=old.get(name), after=new.get(name)
-                )
+                yield Difference(what=f"{what} {named(name)}".strip(), before=old.get(name), after=new.get(name))
 
 
 def _at(report: Report, path: str) -> t.Any:

@@ -18,10 +18,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.c
     compare,
     flat,
     judgement,
+    named,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
     WITHOUT_MATPLOTLIB,
     acceptance_chance,
+    break_even,
     focus,
     measured_without,
     pass_cost,
@@ -54,7 +56,12 @@ Report = t.Mapping[str, t.Any]
 Point = t.Mapping[str, t.Any]
 
 TEMPLATE = Path(__file__).with_name("page.html.j2")
-HEADLINES = {"use": "Yes: draft length {}", "off": "No: serve without speculation", "undecided": "Not decided yet"}
+HEADLINES = {
+    "use": "Yes: draft length {draft_length}",
+    "off": "No: serve without speculation",
+    "undecided": "Not decided yet",
+    "again": "Measure again: {reason}",
+}
 SETTINGS = {
     "max_tokens": "Tokens of an answer, at most",
     "repetitions": "Repetitions of each prompt",
@@ -89,7 +96,7 @@ def page(report: Report, before: Report | None = None, ranking: Ranking | None =
         comparison=comparison,
         comparison_columns=COLUMNS,
         ranking=ranking,
-        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
+        headline=HEADLINES[report["verdict"]["kind"]].format(**report["verdict"]),
         header=list(header(report, comparison)),
         tiles=tiles(report),
         plots=plots(report, before),
@@ -163,7 +170,7 @@ def drafts_of(report: Report) -> str:
 
 
 def join_values(values: t.Mapping[str, t.Any] | None) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in flat(values or {}).items())
+    return ", ".join(f"{named(name)} {text}" for name, text in flat(values or {}).items())
 
 
 def hardware(report: Report) -> str:
@@ -220,7 +227,7 @@ def settings(report: Report) -> t.Iterator[tuple[str, str]]:
 def tiles(report: Report) -> list[Tile]:
     """Return the figures to be seen first: of the best draft length, beside no speculation."""
     best, off = focus(report), measured_without(report)
-    if best is None:
+    if best is None or report["verdict"]["kind"] == "again":
         return []
     name = called(drafts(best)).capitalize()
     result = []
@@ -230,9 +237,9 @@ def tiles(report: Report) -> list[Tile]:
     base = mean(off, "tokens_per_second") if off else None
     note = "tokens/s" if base is None else f"tokens/s, without speculation {digits(base)}"
     result.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
-    accepted, cost = acceptance_length(best), pass_cost(best, report)
+    accepted, least = acceptance_length(best), break_even(best, report)
     if accepted:
-        note = f"of at most {drafts(best) + 1}" + (f"; break-even at {digits(cost)}" if cost else "")
+        note = f"of at most {drafts(best) + 1}" + (f"; break-even at {digits(least)}" if least else "")
         result.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
     same = best["identical"]
     if same and same["compared"]:

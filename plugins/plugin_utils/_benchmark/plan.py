@@ -301,7 +301,7 @@ def announcement(
     load_s: float | None,
     now: datetime.datetime,
 ) -> list[str]:
-    """Return what will happen, how often the model is loaded, and until when."""
+    """Return what will happen, how often the model is loaded, and until about when: drafts change the speed."""
     surely = [wish.id for wish in wanted if wish.always]
     perhaps = [wish.id for wish in wanted if not wish.always]
     measured = f"{host} is measured at draft length {', '.join(surely)}"
@@ -322,12 +322,18 @@ def announcement(
         least, longest = (count * a_point + load_s for count in (len(surely), len(wanted)))
         until = now + datetime.timedelta(seconds=longest + 60)
         spread = duration(longest) if not perhaps else f"{duration(least)} to {duration(longest)}"
-        lines.append(f"That takes {spread}, until {until:%H:%M} at the latest. What was measured before is kept.")
+        lines.append(f"That takes about {spread}, until about {until:%H:%M}. What was measured before is kept.")
     lines += [
         f"Meanwhile {record['url']} answers with other drafts than yours, or not at all while the model is loaded.",
         "",
     ]
     return lines
+
+
+def report_name(host: str, record: t.Mapping[str, t.Any], now: datetime.datetime) -> str:
+    """Return a name for the files of a report that no other benchmark has."""
+    parts = (host, record["deployment"], record.get("variant"))
+    return "-".join([*filter(None, parts), f"{now.astimezone(datetime.timezone.utc):%Y-%m-%d-%H%M%S}"])
 
 
 def collection_version(root: Path = ROOT) -> str | None:

@@ -141,13 +141,13 @@ def plots(report: Report, before: Report | None = None) -> list[Plot]:
         ]
     able = is_available()
     return [
-        Plot(name, title, caption, text, _svg(name, draw, series) if able else None)
+        Plot(name, title, caption(series), text, _svg(name, draw, series) if able else None)
         for name, title, caption, words, draw in (
-            ("speedup", "Speed-up by draft length", SPEEDUP_CAPTION, _speedup_text, _draw_speedup),
-            ("acceptance", "Acceptance length", ACCEPTANCE_CAPTION, _acceptance_text, _draw_acceptance),
-            ("position", "Acceptance by position", POSITION_CAPTION, _position_text, _draw_position),
-            ("pass", "Time per pass", PASS_CAPTION, _pass_text, _draw_pass),
-            ("ttft", "Time to first token by prompt length", TTFT_CAPTION, _ttft_text, _draw_ttft),
+            ("speedup", "Speed-up by draft length", lambda _series: SPEEDUP_CAPTION, _speedup_text, _draw_speedup),
+            ("acceptance", "Acceptance length", _acceptance_caption, _acceptance_text, _draw_acceptance),
+            ("position", "Acceptance by position", lambda _series: POSITION_CAPTION, _position_text, _draw_position),
+            ("pass", "Time per pass", _pass_caption, _pass_text, _draw_pass),
+            ("ttft", "Time to first token by prompt length", lambda _series: TTFT_CAPTION, _ttft_text, _draw_ttft),
         )
         if (text := _in_words(words, series))
     ]
@@ -181,9 +181,15 @@ def base_ms(report: Report) -> float | None:
 
 
 def pass_cost(point: Point, report: Report) -> float | None:
-    """Return the cost of a pass with these drafts, in passes without speculation; it is the break-even length."""
+    """Return the cost of a pass with these drafts, in passes without speculation."""
     with_drafts, without = mean(point, "pass_ms"), base_ms(report)
     return with_drafts / without if with_drafts and without else None
+
+
+def break_even(point: Point, report: Report) -> float | None:
+    """Return the tokens a pass from which drafts pay; None if it would be less than one, which each pass makes."""
+    cost = pass_cost(point, report)
+    return cost if cost and cost >= 1 else None
 
 
 def acceptance_chance(report: Report) -> float | None:
@@ -222,8 +228,8 @@ def _acceptance_text(report: Report) -> list[str]:
     result = []
     for point in with_acceptance(report):
         text = f"{of_length(point)}: {interval(acceptance_length(point))} tokens a pass"
-        cost = pass_cost(point, report)
-        result.append(text + (f", break-even at {cost:.2f}" if cost else ""))
+        least = break_even(point, report)
+        result.append(text + (f", break-even at {least:.2f}" if least else ""))
     a = acceptance_chance(report)
     return [*result, f"fitted chance a of a draft to be accepted: {a:.2f}"] if result and a is not None else result
 
@@ -263,13 +269,28 @@ def _timed(point: Point) -> list[t.Mapping[str, t.Any]]:
 SPEEDUP_CAPTION = (
     "Times as fast as without speculation, on the same prompts, with 95 % intervals. Above the line at 1.0, drafts pay."
 )
-ACCEPTANCE_CAPTION = (
-    "Tokens that one pass of the target model yields. Drafts pay where they lie above the break-even line, which is "
-    "what a pass with drafts costs in passes without."
+ACCEPTANCE_CAPTION = "Tokens that one pass of the target model yields."
+BREAK_EVEN_CAPTION = (
+    " Drafts pay where they lie above the break-even line, which is what a pass with drafts costs in passes without."
 )
 POSITION_CAPTION = "Share of passes in which the first, second, ... drafted token was accepted."
-PASS_CAPTION = "Below, one target pass without speculation; above it, what drafting and checking the drafts add."
+PASS_CAPTION = "How long one pass of the target model takes, with drafting and checking the drafts."
+STACK_CAPTION = "Below, one target pass without speculation; above it, what drafting and checking the drafts add."
 TTFT_CAPTION = "How long a prompt takes until its first token comes. Drafts do not make this any faster."
+
+
+def _acceptance_caption(series: t.Sequence[Series]) -> str:
+    has_line = any(break_even(p, one.report) for one in series for p in with_acceptance(one.report))
+    return ACCEPTANCE_CAPTION + (BREAK_EVEN_CAPTION if has_line else "")
+
+
+def _pass_caption(series: t.Sequence[Series]) -> str:
+    return STACK_CAPTION if any(is_stacked(one.report) for one in series) else PASS_CAPTION
+
+
+def is_stacked(report: Report) -> bool:
+    """Return whether a pass with drafts takes longer than one without, so that it has two parts."""
+    return any((pass_cost(p, report) or 0) > 1 for p in points_with(report, "pass_ms"))
 
 
 # Drawing
@@ -311,7 +332,7 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
         points = with_acceptance(one.report)
         for point in points:
             _interval(axes, drafts(point) + one.offset / 2, acceptance_length(point), one)
-        costs = [(drafts(p), cost) for p in points if (cost := pass_cost(p, one.report))]
+        costs = [(drafts(p), cost) for p in points if (cost := break_even(p, one.report))]
         if costs:
             axes.plot(
                 *_columns(costs),
@@ -390,10 +411,10 @@ def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
         places, totals = _columns(bars)
         pure = [total if base is None else min(base, total) for total in totals]
         added = [total - part for total, part in zip(totals, pure)]
-        what = "whole pass" if base is None else "pass without speculation"
+        what = "pass without speculation" if any(added) else "whole pass"
         look: dict[str, t.Any] = {"color": SECOND} if alone else {"color": one.colour, "alpha": 0.5}
         axes.bar(places, pure, width, label=what if alone else None, **look)
-        if any(added) or not alone:
+        if any(added):
             name = "what drafts add" if alone else one.name
             axes.bar(places, added, width, bottom=pure, color=one.colour, label=name)
         for place, total in bars:

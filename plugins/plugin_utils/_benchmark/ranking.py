@@ -180,6 +180,9 @@ def _notes(reports: t.Sequence[Report], ways: t.Sequence[Way], prompts: int) -> 
     for key, words in CONDITIONS.items():
         if any(report.get(key) != reports[0].get(key) for report in reports):
             yield f"{words}, so a difference in speed is not of engine and method alone."
+    for report in reports:
+        if report["verdict"]["kind"] == "again":
+            yield f"{report['title']}: {report['verdict']['sentence']}"
     plain: dict[str, list[float]] = {}
     for report in reports:
         off = without_drafts(report["points"])

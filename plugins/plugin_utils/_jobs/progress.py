@@ -29,13 +29,14 @@ def log(text: str) -> None:
 
 
 def amount(size: float) -> str:
-    """Return a number of bytes in words, such as 65.2 GB or 4.3 MB."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+    """Return a number of bytes in words, such as 65.2 GB, 290 MB or 4.3 MB."""
+    value, unit = (size / 1e9, "GB") if size >= 1e9 else (size / 1e6, "MB")
+    return f"{value:.{0 if value >= 100 else 1}f} {unit}"
 
 
 def share(done: float, total: float) -> str:
     """Both in the unit of the whole, such as 8.1 of 65.2 GB."""
-    return f"{done / (1e9 if total >= 1e8 else 1e6):.1f} of {amount(total)}"
+    return f"{done / (1e9 if total >= 1e9 else 1e6):.1f} of {amount(total)}"
 
 
 def duration(seconds: float) -> str:

@@ -330,10 +330,10 @@ def mean_or_none(values: t.Sequence[float | None]) -> float | None:
 
 
 def with_time(text: str, left: float | None, to_come: t.Sequence[Point]) -> str:
-    """Return a progress with the time left; optional points may fall away."""
+    """Return a progress after the time left, which a narrow terminal shows too; optional points may fall away."""
     if left is None:
         return text
-    return f"{text}; {'about' if all(point.always for point in to_come) else 'at most'} {about_time(left)} left"
+    return f"{'' if all(point.always for point in to_come) else 'up to '}about {about_time(left)} left; {text}"
 
 
 class Outlook:
@@ -588,7 +588,9 @@ class Lease:
     def _stop_keeping(self) -> None:
         self._halt.set()
         if self._keeper is not None:
-            self._keeper.join()
+            # A signal may come before it has started. It ends then at its first look.
+            with contextlib.suppress(RuntimeError):
+                self._keeper.join()
             self._keeper = None
 
 

@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import NOT_JUDGED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import issues_of_ranks
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, option_check
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL
@@ -250,6 +250,32 @@ def with_verdict(record: Mapping, verdict: Mapping) -> Record:
     is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(LABEL)
     others = {name: value for name, value in record.items() if name != "verdict"}
     return {**others, "verdict": verdict} if is_its else others
+
+
+def _measured(record: Mapping) -> tuple[t.Any, ...]:
+    """Return what the speed of a record is of, besides its speculation: test prompt, release, model and Sparks."""
+    model = (record.get("models") or {}).get(record.get("target_model")) or {}
+    return (
+        (record.get("measurements") or {}).get("request"),
+        (record.get("image") or {}).get("id"),
+        record.get("target_model"),
+        model.get("commit") or model.get("fingerprint"),
+        nodes_of(record.get("cluster") or {}),
+    )
+
+
+def with_comparison(record: Mapping, replaced: Mapping | None) -> Record:
+    """Return the record with the speed of the deployment that it replaced, if only the speculation was another one."""
+    others = {name: value for name, value in record.items() if name != "compared"}
+    speeds = [((one or {}).get("measurements") or {}).get("tokens_per_second") for one in (record, replaced)]
+    if not replaced or not all(speeds) or _measured(record) != _measured(replaced):
+        return others
+    before, now = drafting(replaced), drafting(record)
+    return (
+        {**others, "compared": {"speculation": before, "tokens_per_second": speeds[1]}}
+        if before and before != now
+        else others
+    )
 
 
 def previous_record(planned: Deployment, records: Mapping) -> Mapping | None:

@@ -145,12 +145,13 @@ def overrides(recipe: Mapping, inputs: Mapping) -> dict[str, dict[str, str]]:
     return result
 
 
-def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
-    """Return the values that no longer differ from the recipe, compared with the record."""
+def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping, unused: t.Container[str]) -> list[str]:
+    """Return the values that no longer differ from the recipe, compared with the record; without the unused ones."""
     if not before:
         return []
     words = {**FIELD_LABELS, **OTHER_LABELS}
     lost = [name for name in before.get("origins") or {} if name in words and name not in origins]
+    lost = [name for name in lost if name not in unused]
     known = {name: before[name] for name in lost if name in FIELD_LABELS and name in before}
     return [
         f"{words[name]} {known[name]} -> {values.get(name)}, as the recipe has it"
@@ -205,6 +206,8 @@ def merge(
             else f"{FIELD_LABELS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}
+    if recipe.get("speculation") is False and values["method"] == NONE:
+        origins.setdefault("method", {"from": "given", "says": "no speculation, given with -e speculation=off"})
     origins.update(overrides(recipe, inputs))
     return {
         **values,
@@ -214,6 +217,6 @@ def merge(
         "origins": origins,
         "lines": [
             *(f"not from the recipe: {origin['says']}" for origin in origins.values()),
-            *(f"changed: {words}" for words in reverted_values(before, values, origins)),
+            *(f"changed: {words}" for words in reverted_values(before, values, origins, without)),
         ],
     }

@@ -53,8 +53,10 @@ def record(
     # With it what else was looked up may have gone.
     if refused := run.refusal_result(plans.changed_during_run(container, observation["docker"])):
         return refused
+    verdict = observation["records"].get("verdict") or {}
     if plans.is_record(deployment):
-        return {"record": deployment, "replaced_record": records["present"] or records["previous"]}
+        made = plans.with_verdict(plans.with_comparison(deployment, records["present"]), verdict)
+        return {"record": made, "replaced_record": records["present"] or records["previous"]}
     planned = plans.Deployment(**deployment)
     result = plans.Observation(
         image=observation["docker"]["image"],
@@ -66,9 +68,9 @@ def record(
         ranks=from_head(ranks) or [],
         networks=networks,
     )
-    made = planned.record(result, datetime.datetime.now(datetime.timezone.utc))
-    made = plans.with_verdict(made, records.get("verdict") or {})
-    return {"record": made, "replaced_record": plans.previous_record(planned, records)}
+    replaced = plans.previous_record(planned, records)
+    made = plans.with_comparison(planned.record(result, datetime.datetime.now(datetime.timezone.utc)), replaced)
+    return {"record": plans.with_verdict(made, verdict), "replaced_record": replaced}
 
 
 def review(

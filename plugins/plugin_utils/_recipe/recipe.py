@@ -450,7 +450,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if recipe["method"] == NONE:
         return dict(recipe)
     options = {key: value for key, value in recipe["options"].items() if key != engine_of(recipe).speculation}
-    changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options}
+    changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options, "speculation": False}
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without speculation"})
 
 

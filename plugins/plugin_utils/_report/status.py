@@ -175,14 +175,15 @@ def _cache(cache: UsedCache) -> str:
 
 
 def _disk(disk: Disk) -> list[tuple[str, str]]:
-    image = "none in use" if disk.image_bytes is None and disk.unused_images is not None else size(disk.image_bytes)
+    compressed = " compressed" if disk.compressed_images else ""
+    none = disk.image_bytes is None and disk.unused_images is not None
+    image = "none in use" if none else size(disk.image_bytes) + (compressed if disk.image_bytes else "")
     if disk.previous_image_bytes:
-        image += f", the previous one's {size(disk.previous_image_bytes)}"
+        image += f", the previous one's {size(disk.previous_image_bytes)}{compressed}"
     rows = [("disk: image", image)]
     if disk.unused_images:
-        rows.append(
-            ("  unused images", ", ".join(f"{image.reference} {size(image.bytes)}" for image in disk.unused_images))
-        )
+        names = ", ".join(f"{image.reference} {size(image.bytes)}{compressed}" for image in disk.unused_images)
+        rows.append(("  unused images", names))
     if disk.caches:
         used, unused = ([_cache(one) for one in disk.caches if one.in_use is wanted] for wanted in (True, False))
         rows.append(("disk: kernels", ", ".join(used) or "none in use"))

@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
     METHODS,
     NONE,
@@ -81,11 +82,21 @@ def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     return f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'} by NCCL's own log"
 
 
+def speed(record: t.Mapping[str, t.Any]) -> str:
+    """Return the speed, beside that of the deployment that was replaced."""
+    now, before = (record["measurements"] or {}).get("tokens_per_second"), record.get("compared")
+    text = format_known(now, "{:.1f} tokens/s")
+    if not now or not before:
+        return text
+    then = before["tokens_per_second"]
+    return f"{text}; {before['speculation']}, before: {then:.1f} ({then / now:.2f} times)"
+
+
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     measured = record["measurements"] or {}
     rows = [
         ("first token", format_known(measured.get("ttft_s"), "{:.2f} s")),
-        ("speed", format_known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
+        ("speed", speed(record)),
     ]
     acceptance = measured.get("acceptance_length")
     if record["method"] in METHODS:
@@ -103,7 +114,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):
         rows.append(("free GPU memory", f"{record['free_for_gpu']}{where}"))
-    rows.append(("available memory", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
+    rows.append(("available memory", f"{amount(record['memory_available'])}{where}"))
     return [*rows, *fabric(record), *read_back(record)]
 
 
@@ -114,8 +125,10 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
         return f"By the benchmark of {measured['date']}: {measured['sentence']}"
     bounds = record.get("break_even")
     length = (record["measurements"] or {}).get("acceptance_length")
-    if not bounds:
+    if (record.get("compared") or {}).get("speculation") == "without speculation":
         return ""
+    if not bounds:
+        return _break_even.little(length) or ""
     return _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"])) or ""
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.unit import plays
 REPOSITORY = Path(__file__).parents[4]
 RECORD: dict[str, t.Any] = {
     "deployment": "single_eagle3",
+    "variant": "qa",
     "target_model": "openai/gpt-oss-120b",
     "method": "eagle3",
     "draft_length": 5,
@@ -67,6 +69,7 @@ def test_lists_from_the_command_line_are_read(seen: dict[str, t.Any]) -> None:
         "prompt_lengths": [1000, 4000],
     }
     assert found["changed"] is False
+    assert re.fullmatch(r"spark-1-single_eagle3-qa-\d{4}-\d\d-\d\d-\d{6}", found["report_name"])
 
 
 @pytest.mark.parametrize(

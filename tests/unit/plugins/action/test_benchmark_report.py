@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     compared = {"html_path": str(directory / "both.html"), "json_path": "both.json", "compare_with": "older.json"}
     ranked = {"html_path": "ways.html", "json_path": "ways.json", "compare_with": ["older.json", "vllm.json"]}
     again = {"html_path": "again.html", "json_path": "again.json"}
-    printed = play(directory, *(task(**changes) for changes in ({}, compared, again, ranked)))
+    printed = play(directory, *(task(**changes) for changes in ({}, compared, again, again, ranked)))
     return directory, printed
 
 
@@ -116,6 +116,10 @@ def test_no_token_and_no_address(made: tuple[Path, str], name: str) -> None:
 def test_the_same_results_make_the_same_files(made: tuple[Path, str]) -> None:
     for kind in ("html", "json"):
         assert (made[0] / f"new/report.{kind}").read_bytes() == (made[0] / f"again.{kind}").read_bytes()
+
+
+def test_a_report_that_takes_the_place_of_another_says_so(made: tuple[Path, str]) -> None:
+    assert re.findall(r"It replaced an earlier (\S+)", made[1]) == ["again.html", "again.json"]
 
 
 def test_two_reports_in_one_page(made: tuple[Path, str]) -> None:

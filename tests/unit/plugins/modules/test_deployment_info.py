@@ -709,6 +709,16 @@ def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
     assert "    unused images    r/release:1.2.0rc1 20.0 GB" in result["lines"]
 
 
+@pytest.mark.parametrize(
+    ("driver", "compressed"), [("io.containerd.snapshotter.v1", True), ("Backing Filesystem", False)]
+)
+def test_with_containerds_store_sizes_of_images_are_compressed(
+    serving: Spark, look: Look, driver: str, compressed: bool
+) -> None:
+    serving.docker.pages["/info"]["DriverStatus"] = [["driver-type", driver]]
+    assert look()["disk"]["compressed_images"] is compressed
+
+
 def test_caches_of_kernels(serving: Spark, look: Look) -> None:
     pages, name = serving.docker.pages, "dgx-spark-speculative-cache"
     assert look()["disk"]["caches"] == []

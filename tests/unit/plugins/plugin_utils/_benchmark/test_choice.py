@@ -7,9 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import (
     applicable_choice,
     choice_record,
+    verdict,
 )
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -61,6 +63,17 @@ def test_without_a_verdict_nothing_is_kept() -> None:
     assert choice("undecided", None) == {}
     assert applicable_choice({}, RECIPE, IMAGE, MODELS) == {}
     assert applicable_choice(None, RECIPE, IMAGE, MODELS) == {}
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("use", True), ("off", True), ("again", True), ("undecided", False)])
+def test_later_runs_are_told_the_verdict_and_that_there_is_none_to_rely_on(kind: str, kept: bool) -> None:
+    report = {"date": "2026-11-22", "verdict": {"kind": kind, "draft_length": None, "sentence": "So it is."}}
+    told = verdict(report, {"container": {"labels": {f"{LABEL}configuration": "abc"}}})
+    assert told == ({"date": "2026-11-22", "sentence": "So it is.", "configuration": "abc"} if kept else {})
+
+
+def test_speeds_that_cannot_be_compared_choose_nothing() -> None:
+    assert choice("again", None) == {}
 
 
 @pytest.mark.parametrize(

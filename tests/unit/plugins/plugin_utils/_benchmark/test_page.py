@@ -119,7 +119,7 @@ def test_what_was_measured(wins: reports.Page) -> None:
     for part in (
         "at 444444444444",
         "1 DGX Spark, NVIDIA GB10, driver 580.95.05",
-        "tensorrt llm 1.3.0rc12",
+        "TensorRT-LLM 1.3.0rc12",
         "2026-11-22",
     ):
         assert part in head
@@ -165,6 +165,17 @@ def test_undecided() -> None:
     assert "Not decided yet" in made.text
     assert "Speed-up by draft length" not in made.text
     assert row(made, "1")[0][1] == "unknown"
+
+
+def test_speeds_that_cannot_be_compared() -> None:
+    report = reports.disturbed()
+    text = page(report)
+    made = reports.Page(text)
+    assert "Measure again: the Spark was not idle" in re.findall(r'<h2 id="verdict">(.*)</h2>', text)
+    # No figure is in large type, and no draft length is the best.
+    assert not [one for one in made.all("div") if one.get("class") == "card tile"]
+    assert not [cells for cells in made.rows if cells and "best" in cells[0]]
+    assert re.search(r"\.verdict\.again[^}]*unsure", text)
 
 
 @pytest.mark.parametrize(

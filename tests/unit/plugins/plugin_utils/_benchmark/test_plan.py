@@ -217,8 +217,23 @@ def test_it_is_said_how_often_the_model_is_loaded_and_until_when() -> None:
     assert "15 prompts, 3 times each, 256 tokens at most" in text
     assert "loaded 6 to 8 times" in text
     # A point: 300 s and 45 answers of 256 tokens at 50 a second; seven of them and the way back.
-    assert "49 min to 67 min, until 13:07 at the latest" in text
+    assert "That takes about 49 min to 67 min, until about 13:07. " in text
     assert "http://127.0.0.1:8000 answers with other drafts than yours, or not at all" in text
+
+
+def test_two_benchmarks_of_a_day_have_names_of_their_own() -> None:
+    now = datetime.datetime(2026, 11, 28, 23, 58, 59, tzinfo=datetime.timezone.utc)
+    names = [
+        planning.report_name(
+            "spark-1", {"deployment": "mine", "variant": variant}, now + datetime.timedelta(seconds=after)
+        )
+        for variant, after in (("", 0), ("qa", 0), ("", 61))
+    ]
+    assert names == [
+        "spark-1-mine-2026-11-28-235859",
+        "spark-1-mine-qa-2026-11-28-235859",
+        "spark-1-mine-2026-11-29-000000",
+    ]
 
 
 def test_no_time_is_promised_that_nobody_knows() -> None:

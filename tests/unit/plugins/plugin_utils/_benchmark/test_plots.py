@@ -109,6 +109,20 @@ def test_what_drafts_add_stands_on_a_pass_without(plots: dict[str, drawing.Plot]
     assert [height / per_ms for height in heights] == pytest.approx([3, 6, 9, 15], rel=0.05)
 
 
+def test_a_pass_that_costs_less_with_drafts_has_no_break_even_and_no_second_part() -> None:
+    made = {plot.name: plot for plot in drawing.plots(reports.disturbed())}
+    for name, word in (("acceptance", "break-even"), ("pass", "without speculation")):
+        assert word not in made[name].caption
+        assert word not in made[name].text.replace("without speculation: ", "")
+        assert not [text for text in texts(made[name]) if text == word or "pass without" in text]
+    assert drawing.break_even(reports.wins()["points"][1], reports.wins()) == pytest.approx(1.15, rel=0.01)
+
+
+def test_captions_explain_what_is_drawn(plots: dict[str, drawing.Plot]) -> None:
+    assert plots["acceptance"].caption.endswith(drawing.BREAK_EVEN_CAPTION)
+    assert plots["pass"].caption == drawing.STACK_CAPTION
+
+
 def test_in_words(plots: dict[str, drawing.Plot]) -> None:
     point = reports.wins()["points"][1]
     low, high = point["speedup"]["low"], point["speedup"]["high"]

@@ -115,6 +115,11 @@ def test_an_engine_that_was_slower_in_another_report() -> None:
     assert note.startswith("Without speculation, TensorRT-LLM made 42 to 50 tokens/s in these reports.")
 
 
+def test_a_report_whose_speeds_cannot_be_compared() -> None:
+    found = rank([reports.wins(), reports.disturbed()])
+    assert f"{reports.disturbed()['title']}: {reports.disturbed()['verdict']['sentence']}" in found.notes
+
+
 def test_only_common_prompts_count() -> None:
     results = reports.report(draft_lengths=(0, 1))
     few = reports.report(draft_lengths=(0, 1), **MTP)

@@ -50,6 +50,13 @@ def test_off_is_the_best() -> None:
     assert reports.loses()["verdict"]["sentence"] in " ".join(text.split())
 
 
+def test_speeds_that_cannot_be_compared() -> None:
+    text = " ".join("\n".join(terminal.table(reports.disturbed())).split())
+    assert reports.disturbed()["verdict"]["sentence"] in text
+    assert text.count(" - ") == 1
+    assert "(best" not in text
+
+
 def test_unknown_is_no_number() -> None:
     lines = terminal.table(reports.report(draft_lengths=(1, 2)))
     assert lines[3].startswith("  1             -  ")

@@ -147,8 +147,8 @@ def test_a_layer_that_is_begun_anew_begins_a_new_pace() -> None:
         progress.feed(layer(A, "Downloading", fetched, 4_000_000_000))
         texts.append((progress.state() or {}).get("text"))
     assert texts[2:] == [
-        "pulling: 0.1 GB of 4.0 GB; 0 of 1 layers done",
-        "pulling: 0.2 GB of 4.0 GB, 100 MB/s, 38 s left; 0 of 1 layers done",
+        "pulling: 100 MB of 4.0 GB; 0 of 1 layers done",
+        "pulling: 200 MB of 4.0 GB, 100 MB/s, 38 s left; 0 of 1 layers done",
     ]
 
 

@@ -17,6 +17,7 @@ import threading
 import typing as t
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
@@ -206,13 +207,23 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
 
     assert spark.titles() == [None, "without speculation", "draft length 3", None]
     texts = [message["progress"]["text"] for message in said if "progress" in message]
-    assert any(text.startswith("draft length 3 (point 2 of 2): loading, 0 s; about ") for text in texts)
+    assert any(re.fullmatch(r"about \d+ s left; draft length 3 \(point 2 of 2\): loading, 0 s", text) for text in texts)
     figures = r"\d+\.\d tokens/s so far, without speculation \d+\.\d"
-    pattern = rf"draft length 3 \(2 of 2\): prompt 4 of 4, {figures}; about \d+ s left"
+    pattern = rf"about \d+ s left; draft length 3 \(2 of 2\): prompt 4 of 4, {figures}"
     assert any(re.match(pattern, text) for text in texts), texts
     percents = [message["progress"]["percent"] for message in said if "progress" in message]
     assert 50 < [percent for percent in percents if percent is not None][-1] <= 100
     assert spark.is_restored
+
+
+def test_a_signal_before_the_lease_is_kept_takes_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", mock.Mock(side_effect=sweep.Terminated))
+    lease = sweep.Lease(tmp_path / "trial", 60)
+    with pytest.raises(sweep.Terminated):
+        lease.grant(sweep.Point("off", 0, "", "0"))
+    assert (tmp_path / "trial/lease.json").exists()
+    lease.release()
+    assert not (tmp_path / "trial/lease.json").exists()
 
 
 def test_sigterm_takes_the_lease_back(spark: Spark) -> None:
@@ -360,7 +371,7 @@ def test_longer_drafts_are_measured_only_while_they_gain(spark: Spark) -> None:
     assert spark.titles() == [None, "draft length 3", None]
     # What the kept points took tells how long the next ones take: 100 s to load, 150 s to measure, and back.
     first = next(progress for progress in spark.progress if "loading" in progress["text"])
-    assert first["text"] == "draft length 3 (point 3 of 5): loading, 0 s; at most 14 min left"
+    assert first["text"] == "up to about 14 min left; draft length 3 (point 3 of 5): loading, 0 s"
 
 
 @pytest.mark.parametrize(

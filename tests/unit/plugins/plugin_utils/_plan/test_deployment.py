@@ -236,9 +236,22 @@ def test_what_was_noted_on_the_way_is_seen_too() -> None:
 
 
 def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
-    back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z"}
+    back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z", "container": {"labels": LABELS}}
     assert recorded(back, {"labels": LABELS}) == {"record": back, "replaced_record": {"before": 1}}
     assert recorded(back, None)["failed"]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_what_a_benchmark_found_of_a_deployment_is_known_whenever_it_serves(is_back: bool) -> None:
+    deployment = planned().record(seen(), NOW) if is_back else vars(planned())
+    verdict = {"date": "2026-11-28", "sentence": "Keep draft length 5.", "configuration": LABELS[CONFIGURATION]}
+    known = {"option_checks": {}, "verdict": verdict}
+    docker = {"image": seen().image, "slot": {"labels": LABELS}, "state": "usable", "detail": ""}
+    observed = {"docker": docker, "machine": {"memory_available": 1}, "records": known}
+    assert recorded(deployment, None, observation=observed)["record"]["verdict"] == verdict
+    # Another configuration of that name was measured since.
+    known["verdict"] = {**verdict, "configuration": "other"}
+    assert "verdict" not in recorded(deployment, None, observation=observed)["record"]
 
 
 def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
@@ -265,6 +278,45 @@ def test_what_answered_may_be_another_one() -> None:
     ):
         said = deployment.changed_during_run({"labels": LABELS}, {**usable, "slot": slot})
         assert said.startswith(f"the deployment was not recorded, because its container changed during the run: {why}")
+
+
+MEASURED = {"tokens_per_second": 45.0, "request": {"prompt": "1, 2,", "max_tokens": 128}}
+
+
+def measured(**changes: t.Any) -> dict[str, t.Any]:
+    """A record with a speed."""
+    return {**planned().record(seen(figures={"findings": [], "measurements": MEASURED}), NOW), **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "compared"),
+    [
+        ({"method": "eagle3", "draft_length": 3}, True),
+        # As the one that serves now.
+        ({}, False),
+        ({"method": "eagle3", "image": {"id": "sha256:2"}}, False),
+        ({"method": "eagle3", "models": {"a/target": {"commit": "2"}}}, False),
+        ({"method": "eagle3", "cluster": {"nodes": ["spark-1", "spark-2"]}}, False),
+        ({"method": "eagle3", "measurements": {**MEASURED, "request": {"prompt": "Why?", "max_tokens": 128}}}, False),
+        ({"method": "eagle3", "measurements": {**MEASURED, "tokens_per_second": None}}, False),
+    ],
+)
+def test_speeds_are_compared_if_only_the_speculation_differs(changes: dict[str, t.Any], compared: bool) -> None:
+    record = deployment.with_comparison(measured(method="none"), measured(**{"method": "none", **changes}))
+    told = {"speculation": "with EAGLE-3, draft length 3", "tokens_per_second": 45.0}
+    assert record.get("compared") == (told if compared else None)
+    assert "compared" not in deployment.with_comparison({**record, "compared": told}, None)
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_record_has_the_speed_that_it_replaced(is_back: bool) -> None:
+    labels = {**LABELS, CONFIGURATION: "served"}
+    before = measured(method="eagle3", draft_length=3, container={**FULL, "labels": labels})
+    served = {"latest": before, "slot": before, "present": before, "previous": None}
+    figures = {"spark-1": {"findings": [], "measurements": MEASURED}}
+    what = measured() if is_back else vars(planned())
+    record = recorded(what, {"labels": LABELS}, records=served, measurement=figures)["record"]
+    assert record["compared"] == {"speculation": "with EAGLE-3, draft length 3", "tokens_per_second": 45.0}
 
 
 def test_what_serves_is_what_it_takes_the_place_of() -> None:

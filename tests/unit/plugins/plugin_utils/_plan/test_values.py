@@ -195,3 +195,26 @@ def test_what_is_put_back_to_the_recipes_is_named_as_a_change(
     record: dict[str, t.Any], given: dict[str, t.Any], lines: list[str]
 ) -> None:
     assert merge(RECIPE, {**GIVEN, **given}, before=record)["lines"] == lines
+
+
+WITHOUT = {**RECIPE, "method": "none", "draft": "", "draft_length": 0, "speculation": False}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "where"),
+    [(WITHOUT, {}, "given with -e speculation=off"), (RECIPE, {"method": "none"}, GIVEN_HERE)],
+)
+def test_speculation_that_is_turned_off_is_no_value_of_the_recipe(
+    recipe: dict[str, t.Any], given: dict[str, t.Any], where: str
+) -> None:
+    found = merge(recipe, {**GIVEN, **given, "draft": recipe["draft"]}, before=before("draft_length", draft_length=3))
+    assert found["lines"] == [f"not from the recipe: no speculation, {where}"]
+    assert found["origins"]["method"]["says"] == f"no speculation, {where}"
+    # The next plain run takes it back.
+    served = {**before(), "method": "none", "draft_length": 0, "origins": found["origins"]}
+    assert merge(RECIPE, GIVEN, before=served)["lines"] == ["changed: method none -> eagle3, as the recipe has it"]
+
+
+def test_a_recipe_that_never_had_speculation_is_as_it_is() -> None:
+    alone = {key: value for key, value in WITHOUT.items() if key != "speculation"}
+    assert merge(alone, {**GIVEN, "draft": ""})["lines"] == []

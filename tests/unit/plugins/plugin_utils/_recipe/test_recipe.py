@@ -301,6 +301,7 @@ def test_without_drafts() -> None:
     alone = without_drafts({"name": "mine", **with_models(validate(recipe(options={"enable_autotuner": False})))})
     assert (alone["name"], alone["title"]) == ("mine", "Two small models without speculation")
     assert (alone["method"], alone["draft_model"], alone["draft_length"], alone["draft"]) == ("none", None, 0, "")
+    assert alone["speculation"] is False
     assert [model["id"] for model in alone["repositories"]] == ["example/target"]
     assert alone["options"] == {"enable_autotuner": False}
     assert without_drafts(alone) == alone

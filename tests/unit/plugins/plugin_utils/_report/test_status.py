@@ -109,6 +109,16 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
     )
 
 
+def test_the_size_of_a_compressed_image_is_called_so() -> None:
+    disk = dataclasses.replace(SERVING.disk, compressed_images=True, previous_image_bytes=20_000_000_000)
+    lines = render("spark-1", dataclasses.replace(SERVING, disk=disk))
+    assert "  disk: image        35.0 GB compressed, the previous one's 20.0 GB compressed" in lines
+    assert "    unused images    r/release:1.2.0rc1 20.4 GB compressed" in lines
+    # Nothing is said of a size that is not known.
+    disk = dataclasses.replace(disk, image_bytes=None, previous_image_bytes=None)
+    assert "  disk: image        none in use" in render("spark-1", dataclasses.replace(SERVING, disk=disk))
+
+
 def test_facts_are_read_back() -> None:
     for status in (
         SERVING,

@@ -42,6 +42,8 @@ def test_the_figures_are_there() -> None:
     assert "  acceptance length  2.50 tokens per pass (maximum 6)\n" in text
     assert "  measured           at deployment, 2026-10-04T09:12:44Z\n" in text
     assert "  available memory   54.2 GB\n" in text
+    # As in every other output.
+    assert "  available memory   124 GB\n" in render("spark-1", record(memory_available=124_000_000_000), LOCAL)
     assert "    The distance is 276 km.\n" in text
 
 
@@ -152,6 +154,27 @@ def test_what_was_measured_is_worth_more_than_what_is_computed() -> None:
 
 def test_without_a_break_even_nothing_is_said_of_it() -> None:
     assert "Speculation" not in render("spark-1", record(break_even=None), LOCAL)
+
+
+@pytest.mark.parametrize(("length", "told"), [(1.13, True), (1.5, False), (None, False)])
+def test_drafts_that_bring_little_are_named_where_nothing_is_known_of_their_cost(
+    length: float | None, told: bool
+) -> None:
+    measurements = {"tokens_per_second": 60, "acceptance_length": length}
+    text = " ".join(render("spark-1", record(method="ngram", measurements=measurements), LOCAL).split())
+    assert (" speculation is at most 1.13 times as fast. " in text) is told
+
+
+def test_the_speed_stands_beside_that_of_the_deployment_before() -> None:
+    before = {"speculation": "with EAGLE-3, draft length 3", "tokens_per_second": 131.6}
+    text = render("spark-1", record(method="none", draft_length=0, compared=before), LOCAL)
+    assert "  speed              61.3 tokens/s; with EAGLE-3, draft length 3, before: 131.6 (2.15 times)\n" in text
+    # Who has compared need not be told to.
+    without = {"speculation": "without speculation", "tokens_per_second": 40.0}
+    assert "compare the speed" in render("spark-1", record(break_even={"best": 2.4, "worst": 4.3}), LOCAL)
+    text = render("spark-1", record(break_even={"best": 2.4, "worst": 4.3}, compared=without), LOCAL)
+    assert "without speculation, before: 40.0 (0.65 times)\n" in text
+    assert "compare the speed" not in text
 
 
 def test_what_was_checked_is_listed() -> None:
