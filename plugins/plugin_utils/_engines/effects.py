@@ -51,7 +51,8 @@ NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?([kmgt]i?)?", re.IG
 # With a dot, which is looked for beforehand.
 CLASS = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-WORDS = ("switch", "int", "number", "text", "any")
+NUMBERS = ("switch", "int", "number")
+WORDS = (*NUMBERS, "text", "any")
 
 NOT_LISTED = "is not known to be harmless"
 NOT_OF_SHAPE = "has a value that is not known to be harmless"
@@ -132,6 +133,21 @@ def rows(path: Path, data: Mapping) -> Rows:
     refuse(path, [f"{name} has no shape, but {shape!r}" for name, shape in plain.items() if not is_shape(shape)])
     refuse(path, [f"{name} has two effects" for name in sorted({one for one in names if names.count(one) > 1})])
     return Rows(plain, dict(found))
+
+
+def joined(shapes: t.Iterable[Shape]) -> Shape:
+    """Return the shape for values of each of several shapes, such as those of several releases."""
+    made: Shape = None
+    for shape in shapes:
+        if isinstance(made, dict) and isinstance(shape, dict):
+            made = {key: joined(one[key] for one in (made, shape) if key in one) for key in {**made, **shape}}
+        elif isinstance(made, list) and isinstance(shape, list):
+            made = sorted({*made, *shape}, key=lambda choice: (str(choice).lower(), str(choice)))
+        elif made is None or isinstance(shape, dict):
+            made = shape
+        elif not isinstance(made, dict) and made != shape:
+            made = "number" if made in NUMBERS and shape in NUMBERS else "other"
+    return made
 
 
 def is_shape(shape: Shape) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eff
     NETWORK,
     OTHER_MODEL,
     UNKNOWN,
+    joined,
     option_effects,
     read_effects,
     variable_effect,
@@ -364,3 +365,19 @@ def test_a_long_value_takes_no_longer_than_it_is() -> None:
     assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "a"}) == {"tokenizer-mode": CODE}
     assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "!"}) == {}
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("shapes", "one"),
+    [
+        ([["b", "A"], ["a", "b"]], ["A", "a", "b"]),
+        (["int", "switch"], "number"),
+        (["int", ["a"]], "other"),
+        ([["a"], "text"], "other"),
+        (["other", {"key": "int"}, {"key": "int", "more": ["a"]}], {"key": "int", "more": ["a"]}),
+        ([{"key": ["b"]}, {"key": ["a"]}, "other"], {"key": ["a", "b"]}),
+        ([], None),
+    ],
+)
+def test_the_shape_of_an_option_holds_for_each_release(shapes: list[t.Any], one: t.Any) -> None:
+    assert joined(shapes) == one
