@@ -451,7 +451,12 @@ def test_a_key_at_its_limit_does_not_shut_the_others_out(tmp_path: Path, upstrea
     proxy.keys.ensure(["default", "laptop"], "api_proxy")
     proxy.start()
     goes_on, held = threading.Event(), threading.Semaphore(0)
-    upstream.between = lambda: (held.release(), goes_on.wait())
+
+    def hold() -> None:
+        held.release()
+        goes_on.wait()
+
+    upstream.between = hold
     address, head = ("127.0.0.1", proxy.site["docker_port"]), "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
     sent = f"{head}Authorization: Bearer {proxy.key('default')}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
     silent: list[socket.socket] = []

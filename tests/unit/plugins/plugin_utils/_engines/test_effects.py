@@ -368,9 +368,14 @@ def test_a_long_value_takes_no_longer_than_it_is() -> None:
 
 
 def test_a_long_list_takes_one_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, paths = {"compilation-config": {"compile_sizes": [*range(9000), [1, "evil.Class"]]}}, []
+    sizes, paths = {"compilation-config": {"compile_sizes": [*range(9000), [1, "evil.Class"]]}}, list[str]()
     find = effects.Rows.find
-    monkeypatch.setattr(effects.Rows, "find", lambda rows, path: (paths.append(path), find(rows, path))[1])
+
+    def counted(rows: effects.Rows, path: str) -> t.Any:
+        paths.append(path)
+        return find(rows, path)
+
+    monkeypatch.setattr(effects.Rows, "find", counted)
     assert kinds(VLLM, sizes) == {"compilation-config.compile_sizes": CODE}
     assert paths == ["compilation-config", "compilation-config.compile_sizes"]
 
