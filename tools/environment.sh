@@ -12,6 +12,11 @@ cd "$(dirname "$0")/.."
 groups=$*
 venv=$PWD/.venv
 
+if [ -L .venv ]; then
+    echo ".venv is a link to $(readlink .venv), which this would empty: remove the link with 'rm .venv' and run this again." >&2
+    exit 1
+fi
+
 suitable_python() {  # The first interpreter that is new enough. Those with venv and ensurepip come first.
     local python modules
     for modules in venv,ensurepip venv sys; do

@@ -103,14 +103,14 @@ def options_only(row: Method) -> str:
 def methods() -> str:
     """Return the table of the methods: description, draft model, and what each engine calls them.
 
-    The description of a method that is not offered is the reason.
+    The description of a method that no recipe can name has the reason.
     """
     needs = {None: "none", "head": "draft head", "model": "model", "assistant": "some targets have one"}
     rows = [
         (
             f"`{name}`",
             row.words,
-            f"not offered: {row.not_offered}" if name in NOT_OFFERED else row.description,
+            row.description + (f"; no value of `method`: {row.not_offered}" if name in NOT_OFFERED else ""),
             needs[row.draft_model],
             listed(dict.fromkeys(SPELLINGS[name].decoding_type.values())) if name in SPELLINGS else options_only(row),
             f"`{OF_VLLM[name].method}`" if name in OF_VLLM else "-",

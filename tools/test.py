@@ -282,7 +282,7 @@ def everything(run: Run) -> None:
     run.lanes()
     for letter in LANES:
         run.stage(Stage(f"twin {letter} down", TWIN_DOWN), letter)
-    run.stage(Stage("machine untouched", module("tests.twin.machine", "compare")))
+    run.stage(Stage("machine untouched", module("tests.twin.machine", "compare", *LANES)))
 
 
 def stages(asked: t.Sequence[str]) -> collections.deque[Stage]:

@@ -10,15 +10,20 @@ that has a release of vLLM. The first one is the release whose options the rules
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Shape, joined
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests/engines/parser_options.py"
+# vLLM's half of the option check.
+JUDGE = runpy.run_path(str(ROOT / "roles/speculative_serve/files/option_check/vllm.py"))
+PARSERS: list[str] = [parser for parser, _server in JUDGE["MODULES"]]
 DATA = ROOT / "plugins/plugin_utils/_engines/vllm/options.yml"
 HEAD = """\
 ---
@@ -30,8 +35,6 @@ HEAD = """\
 # yamllint disable rule:indentation rule:line-length
 """
 ORDER = ("switch", "int", "number", "other")
-
-Shape = t.Any
 
 
 class Indented(yaml.SafeDumper):
@@ -47,28 +50,10 @@ def read(output: str) -> tuple[str, dict[str, str], dict[str, Shape]]:
     return release.partition("+")[0], kinds, shapes
 
 
-def joined(first: Shape, second: Shape) -> Shape:
-    """Return the shape for the values of two releases."""
-    if isinstance(first, dict) and isinstance(second, dict):
-        return {key: joined(first.get(key), second.get(key)) for key in sorted({*first, *second})}
-    if isinstance(first, list) and isinstance(second, list):
-        return sorted({*first, *second}, key=lambda choice: (str(choice).lower(), str(choice)))
-    if first is None or second is None or first == second:
-        return second if first is None else first
-    return "other"
-
-
-def joined_all(releases: t.Sequence[dict[str, Shape]]) -> dict[str, Shape]:
-    shapes: dict[str, Shape] = {}
-    for one in releases:
-        shapes = joined(shapes, one)
-    return shapes
-
-
 def written(releases: t.Sequence[tuple[str, dict[str, str], dict[str, Shape]]]) -> str:
     """Return the text of options.yml."""
     release, kinds, _shapes = releases[0]
-    shapes = joined_all([one for _release, _kinds, one in releases])
+    shapes = joined(one for _release, _kinds, one in releases)
     data = {
         "release": release,
         "read": [name for name, *_rest in releases],
@@ -80,9 +65,8 @@ def written(releases: t.Sequence[tuple[str, dict[str, str], dict[str, Shape]]]) 
 
 
 def main(interpreters: t.Sequence[str]) -> None:
-    outputs = [
-        subprocess.run([one, str(PROGRAM)], capture_output=True, text=True, check=True).stdout for one in interpreters
-    ]
+    commands = [[one, str(PROGRAM), *PARSERS] for one in interpreters]
+    outputs = [subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands]
     DATA.write_text(written([read(output) for output in outputs]), encoding="utf-8")
 
 

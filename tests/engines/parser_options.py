@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Print the release and the options of the installed vLLM as JSON. Runs where vLLM is, without this collection.
 
-An option is a kind (switch, int, number, other), the list of its choices, or a mapping of its keys, each the same. A
-key * stands for any. A list, set or tuple of values is written as its values are.
+The arguments are the modules where releases have the parser. An option is a kind (switch, int, number, other), the list
+of its choices, or a mapping of its keys, each the same. A key * stands for any. A list, set or tuple of values is
+written as its values are.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import types
 import typing as t
 
+PLACES = sys.argv[1:]
 sys.argv = ["vllm", "serve"]
 
 import vllm  # noqa: E402
@@ -25,8 +27,6 @@ import vllm.config  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
 
-# The parser's package: since 0.33, before it, and up to 0.28.
-PLACES = ("common", "launchers", "openai")
 KINDS: dict[t.Any, str] = {bool: "switch", int: "int", float: "number"}
 LISTS = (list, set, tuple, frozenset)
 # Options that the parser takes as a free mapping, although the engine makes one of these classes of it.
@@ -43,8 +43,8 @@ def parser_module() -> t.Any:
     """Return the module of the parser, in the first place that this release has."""
     for place in PLACES:
         with contextlib.suppress(ImportError):
-            return importlib.import_module(f"vllm.entrypoints.{place}.cli_args")
-    raise ImportError(f"vLLM {vllm.__version__} has no cli_args in vllm/entrypoints/{{{','.join(PLACES)}}}.")
+            return importlib.import_module(place)
+    raise ImportError(f"vLLM {vllm.__version__} has none of the modules {', '.join(PLACES)}.")
 
 
 cli_args = parser_module()

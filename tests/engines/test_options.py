@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import joined
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned, Request
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
@@ -87,10 +88,11 @@ def judged(
 
 def test_the_options_of_the_data_are_those_of_the_parser(tag: str) -> None:
     """Those of other releases are joined in, and so nothing is lost by joining them again."""
-    release, kinds, shapes = run(tag, "-c", vllm_options.PROGRAM.read_text(encoding="utf-8"))
+    program = vllm_options.PROGRAM.read_text(encoding="utf-8")
+    release, kinds, shapes = run(tag, "-c", program, *vllm_options.PARSERS)
     assert (release.partition("+")[0], kinds) == (READ_RELEASE, KINDS)
     known = {**KINDS, **SHAPES}
-    assert vllm_options.joined(known, shapes) == vllm_options.joined(known, known)
+    assert joined([known, shapes]) == joined([known, known])
 
 
 def test_the_image_judges(tag: str, tmp_path: Path) -> None:

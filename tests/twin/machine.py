@@ -3,18 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Save the state of this machine that the twin must not change, and compare it after a test.
 
-Run as: python -m tests.twin.machine save | compare
+Run as: python -m tests.twin.machine save | compare LETTER...
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import typing as t
 
-from tests.twin.names import CACHE
+from tests.twin.names import CACHE, PREFIX
 
 SAVED = CACHE / "machine.json"
 
@@ -31,6 +32,8 @@ RESTLESS = (
     "net.netfilter.nf_conntrack_count",
     "net.ipv4.route.flush",
 )
+# The control group of a Spark, in which the letter of its twin may be missing.
+SPARK_GROUP = re.compile(rf"/{PREFIX}(?:-([a-z]))?-\d+(?:/|$)")
 # Docker creates these for networks and containers and removes them with these.
 DOCKERS_LINKS = ("br-", "veth", "docker")
 
@@ -91,6 +94,12 @@ def empty(group: str) -> bool:
         return False
 
 
+def of_twins(groups: t.Iterable[str], letters: t.Collection[str]) -> list[str]:
+    """Return the control groups without those of other twins, which may come and go meanwhile."""
+    found = [(group, SPARK_GROUP.search(group)) for group in groups]
+    return [group for group, spark in found if spark is None or (spark[1] or "") in letters]
+
+
 def counted(before: t.Sequence[str], now: t.Sequence[str]) -> list[str]:
     """Return the control groups that a removed twin may have left: the old ones, and new ones without a process.
 
@@ -119,8 +128,10 @@ def main(arguments: list[str]) -> int:
         SAVED.parent.mkdir(parents=True, exist_ok=True)
         SAVED.write_text(json.dumps(snapshot()), encoding="utf-8")
         return 0
-    if arguments == ["compare"]:
+    if arguments[:1] == ["compare"]:
         before, now = json.loads(SAVED.read_text(encoding="utf-8")), json.loads(json.dumps(snapshot()))
+        for one in (before, now):
+            one["cgroups"] = of_twins(one["cgroups"], arguments[1:])
         changes = differences(before, {**now, "cgroups": counted(before["cgroups"], now["cgroups"])})
         print("\n".join(changes) or "The machine is as it was before the twin.")
         return 1 if changes else 0

@@ -10,7 +10,6 @@ torch of any of these releases.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -18,11 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import types
 import typing as t
 from pathlib import Path
 
 from tests.twin.vllm.packages import name_vllm
+from tools.vllm_options import JUDGE
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "roles/speculative_serve/files/option_check"
@@ -31,17 +30,7 @@ REQUIREMENTS = ROOT / "tests/twin/vllm/requirements.txt"
 RENAMED = ("0.24.0", "0.27.1", "0.28.0"), ("oss-harmony==0.0.11", "openai-harmony==0.0.8")
 
 
-def load_judge() -> types.ModuleType:
-    """Return vLLM's half of the option check."""
-    spec = importlib.util.spec_from_file_location("judge", PROGRAMS / "vllm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RELEASES: tuple[str, ...] = load_judge().ASKED
+RELEASES: tuple[str, ...] = JUDGE["ASKED"]
 
 
 def directory(release: str) -> Path:

@@ -435,8 +435,7 @@ ROWS: tuple[KnownProblem, ...] = (
         "ready_timeout",
         LOG,
         "The engine did not load the model within the time that vLLM allows",
-        "If its last lines tell of compiling or tuning, set VLLM_ENGINE_READY_TIMEOUT_S in"
-        " speculative_serve_environment and speculative_serve_ready_timeout to more than 7200.",
+        "If its last lines tell of compiling or tuning, set speculative_serve_ready_timeout to more than 7200.",
         CLIENT,
         substrings=("Timed out waiting for engine core processes to start",),
     ),

@@ -64,10 +64,17 @@ def name_problem(name: str) -> str | None:
 
 
 def accepted_text(keys: t.Mapping[str, str]) -> str:
-    """Return the matcher that Caddy imports: a request that brings one of the keys."""
-    lines = [f'\theader Authorization "Bearer {keys[name]}"' for name in sorted(keys)]
-    # A matcher without a line would match every request.
-    return "\n".join(["@keyed {", *(lines or ["\texpression false"]), "}", ""])
+    """Return what Caddy imports: for each key, the requests that bring it, and a text by which they are counted."""
+    lines = ["# Written by Ansible: the keys."]
+    for name in sorted(keys):
+        lines += [
+            f'@key-{name} header Authorization "Bearer {keys[name]}"',
+            f"handle @key-{name} {{",
+            # A variable that is empty, because nothing sets it.
+            f"\timport server {{http.vars.key-{name}}}",
+            "}",
+        ]
+    return "\n".join([*lines, ""])
 
 
 def owners_text(marks: t.Mapping[str, str]) -> str:

@@ -17,8 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
 
 # Keys of a recipe that do not change the deployment, since they name or describe it, or follow from its engine.
 DESCRIPTIONS = (
-    *("title", "source", "fallback", "note", "evidence", "figures", "variant", "variants"),
-    *("keeps_entrypoint_of", "container_role"),
+    *("title", "source", "fallback", "note", "evidence", "figures", "variant", "variants", "container_role"),
 )
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import json
 import re
 import typing as t
@@ -51,7 +52,8 @@ NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?([kmgt]i?)?", re.IG
 # With a dot, which is looked for beforehand.
 CLASS = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-WORDS = ("switch", "int", "number", "text", "any")
+NUMBERS = ("switch", "int", "number")
+WORDS = (*NUMBERS, "text", "any")
 
 NOT_LISTED = "is not known to be harmless"
 NOT_OF_SHAPE = "has a value that is not known to be harmless"
@@ -78,6 +80,20 @@ class Rows:
 
     plain: t.Mapping[str, Shape]
     effects: t.Mapping[str, tuple[str, str]]
+
+    @functools.cached_property
+    def _patterns(self) -> dict[str, list[str]]:
+        return {row: row.split(".") for row in (*self.effects, *self.plain) if ANY_NAME in row}
+
+    def find(self, path: str) -> tuple[tuple[str, str] | None, Shape]:
+        """Return the effect and the plain shape of a path. A row with * counts if there is no other."""
+        parts = path.split(".")
+        fitting = [row for row, pattern in self._patterns.items() if fits(pattern, parts)]
+
+        def first(rows: t.Mapping[str, t.Any]) -> t.Any:
+            return rows.get(path, next((rows[row] for row in fitting if row in rows), None))
+
+        return first(self.effects), first(self.plain)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +150,21 @@ def rows(path: Path, data: Mapping) -> Rows:
     return Rows(plain, dict(found))
 
 
+def joined(shapes: t.Iterable[Shape]) -> Shape:
+    """Return the shape for values of each of several shapes, such as those of several releases."""
+    made: Shape = None
+    for shape in shapes:
+        if isinstance(made, dict) and isinstance(shape, dict):
+            made = {key: joined(one[key] for one in (made, shape) if key in one) for key in {**made, **shape}}
+        elif isinstance(made, list) and isinstance(shape, list):
+            made = sorted({*made, *shape}, key=lambda choice: (str(choice).lower(), str(choice)))
+        elif made is None or isinstance(shape, dict):
+            made = shape
+        elif not isinstance(made, dict) and made != shape:
+            made = "number" if made in NUMBERS and shape in NUMBERS else "other"
+    return made
+
+
 def is_shape(shape: Shape) -> bool:
     return shape in WORDS if isinstance(shape, str) else isinstance(shape, list)
 
@@ -163,15 +194,6 @@ def named(text: str) -> tuple[str, str] | None:
     return None
 
 
-def lookup(found: Mapping, path: str) -> t.Any:
-    """Return the row of a path. One with * counts if there is no other."""
-    if path in found:
-        return found[path]
-    parts = path.split(".")
-    patterns = (row for row in found if ANY_NAME in row)
-    return next((found[row] for row in patterns if fits(row.split("."), parts)), None)
-
-
 def has_row(rows: t.Iterable[str], path: str) -> bool:
     """Return whether a path is one of the rows, or fits one with *."""
     parts = path.split(".")
@@ -184,21 +206,27 @@ def fits(pattern: t.Sequence[str], parts: t.Sequence[str]) -> bool:
 
 def effects_of(path: str, value: t.Any, shape: Shape, table: Rows) -> t.Iterator[Effect]:
     """Yield the effects of a value and of all values within it."""
-    row, plain = lookup(table.effects, path), lookup(table.plain, path)
-    mapping = as_mapping(value)
+    row, plain = table.find(path)
+    for part in parts_of(value):
+        mapping = as_mapping(part)
+        if row:
+            if part is not False and not is_of_shape(part, plain):
+                yield Effect(path, *row)
+        elif isinstance(mapping, dict):
+            inner = shape if isinstance(shape, dict) else {}
+            for key, below in mapping.items():
+                yield from effects_of(f"{path}.{key}", below, inner.get(str(key), inner.get(ANY_NAME)), table)
+        elif not is_of_shape(part, shape) and not is_of_shape(part, plain):
+            yield Effect(path, *unplain(part, shape, plain))
+
+
+def parts_of(value: t.Any) -> t.Iterator[t.Any]:
+    """Yield the values in lists within each other, or the only value."""
     if isinstance(value, (list, tuple, set)):
         for part in value:
-            yield from effects_of(path, part, shape, table)
-    elif row and value is not False and not is_of_shape(value, plain):
-        yield Effect(path, *row)
-    elif row:
-        return
-    elif isinstance(mapping, dict):
-        inner = shape if isinstance(shape, dict) else {}
-        for key, part in mapping.items():
-            yield from effects_of(f"{path}.{key}", part, inner.get(str(key), inner.get(ANY_NAME)), table)
-    elif not is_of_shape(value, shape) and not is_of_shape(value, plain):
-        yield Effect(path, *unplain(value, shape, plain))
+            yield from parts_of(part)
+    else:
+        yield value
 
 
 def as_mapping(value: t.Any) -> t.Any:
@@ -242,7 +270,7 @@ def variable_effect(effects: Effects, name: str, value: t.Any) -> Effect | None:
     path = f"{ENVIRONMENT}{name}"
     if name.startswith(OWN_VARIABLES):
         return Effect(path, CODE, RESERVED)
-    shape, row = lookup(effects.variables.plain, name), lookup(effects.variables.effects, name)
+    row, shape = effects.variables.find(name)
     if shape is not None and is_of_shape(value, shape):
         return None
     return Effect(path, *(row or unplain(value, None, shape)))

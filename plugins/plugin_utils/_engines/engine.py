@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 import yaml
@@ -185,6 +186,10 @@ class Engine:
     fabric: t.Callable[[Ends], dict[str, str]]
     # What public threads report of its releases.
     known_issues: t.Sequence[KnownIssue]
+
+    def keeps_entrypoint(self, image: str) -> bool:
+        """Return whether containers of an image keep its entrypoint."""
+        return re.match(self.keeps_entrypoint_of, image) is not None
 
 
 def is_set(options: Mapping, path: str) -> bool:

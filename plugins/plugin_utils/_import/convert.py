@@ -47,6 +47,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.perm
     check_code,
     check_effects,
     check_patches,
+    leave_out,
+    way_to,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source, check_values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPE, RecipeError, complete
@@ -58,6 +60,7 @@ TOOLS = ("tool-call-parser", "enable-auto-tool-choice")
 DRAFT_RANKS = "draft_tensor_parallel_size"
 # Requests at once of a file without a number. Its launchers leave that to vLLM, which takes 256 or more.
 DEFAULT_CONCURRENCY = 4
+MOST_VARIABLES = 200
 
 
 def check_runtime(source: Source) -> None:
@@ -267,6 +270,8 @@ def environment_of(source: Source, image: str, choices: Choices, imported: Impor
     """Return the variables that tune the engine, or that the user allows. All others are left out."""
     kept, has_unknown = {}, False
     environment = source.mapping("env")
+    if len(environment) > MOST_VARIABLES:
+        raise RecipeImportError(f"env has more than {MOST_VARIABLES} variables, which no recipe has.")
     refused = without_effect(image, environment)
     for name, value in environment.items():
         effect = variable_effect(ENGINE.effects(), name, value)
@@ -299,6 +304,11 @@ def drop_options(options: Options, imported: Imported) -> None:
 def command_of(source: Source, imported: Imported) -> Part:
     """Return the command of a file, with values that are safe to look at."""
     command = (written_command if source.text("command") else generated_command)(source, imported)
+    shapes = ENGINE.effects().shapes
+    for name, value in command.options.items():
+        # A switch has none.
+        if value is True and name in shapes and shapes[name] != "switch" and name not in FORMATS.dropped:
+            raise RecipeImportError(f"--{name} has no value. Write one behind it, or remove the option.")
     check_values({"model": command.model, **command.options})
     return {"command": command}
 
@@ -323,7 +333,20 @@ def options_of(source: Source, command: Command, choices: Choices, imported: Imp
     return parts
 
 
-def check_result(refused: t.Mapping[str, Refusal], imported: Imported) -> None:
+def leave_out_errors(image: str, options: Options, imported: Imported) -> list[str]:
+    """Leave out the options that the rules of the engine refuse, and return their names."""
+    names = []
+    for error in build(ENGINE, Request(image, options=options)).errors:
+        way = way_to(options, error.path)
+        place, key = way[-1]
+        if key in place:
+            names.append(f"--{error.path}")
+            imported.drop(names[-1], error.message)
+            leave_out(way)
+    return names
+
+
+def check_result(refused: t.Mapping[str, Refusal], choices: Choices, imported: Imported) -> None:
     """Refuse options, and what each recipe is refused for. No permission keeps an option that a recipe cannot have."""
     errors: list[str] = []
     try:
@@ -336,7 +359,8 @@ def check_result(refused: t.Mapping[str, Refusal], imported: Imported) -> None:
         imported.refuse(better or reason, **(LEAVE_OUT if better else inputs))
         errors = [line for line in errors if line != better]
     for line in errors:
-        imported.refuse(line)
+        is_option = line.startswith("options.") and not choices.without_mods
+        imported.refuse(line, **(LEAVE_OUT if is_option else {}))
     imported.refusals += [imported.hint] * bool(errors and imported.hint)
 
 
@@ -352,6 +376,8 @@ def convert(source: Source, choices: Choices) -> Imported:
     models = [text for model in ("target_model", "draft_model") for text in parts.get(model, {}).values()]
     more, refused = check_effects(options, models, choices, imported)
     left_out += more
+    if choices.without_mods:
+        left_out += leave_out_errors(image.get("image", ""), options, imported)
     environment = imported.attempt(environment_of, source, image.get("image", ""), choices)
     note = f"Imported: not verified without its {', '.join(left_out)}" if left_out else ""
     if note:
@@ -367,7 +393,7 @@ def convert(source: Source, choices: Choices) -> Imported:
         **environment,
         **({"options": options} if options else {}),
     }
-    check_result(refused, imported)
+    check_result(refused, choices, imported)
     if imported.refusals:
         raise RecipeImportError(*imported.refusals, inputs=imported.inputs, is_enough=imported.is_enough)
     for key in source.data:

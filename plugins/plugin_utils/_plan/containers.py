@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
@@ -265,7 +264,7 @@ def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
     node = nodes[rank]
     return {
         "image": node.cluster_image if node.rails else node.reference,
-        "keep_entrypoint": re.match(ENGINES[node.engine].keeps_entrypoint_of, node.reference) is not None,
+        "keep_entrypoint": ENGINES[node.engine].keeps_entrypoint(node.reference),
         "command": [*ENTRYPOINT, *(["worker"] if rank else [])],
         "devices": list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
         "capabilities": capabilities(node, rank),

@@ -105,7 +105,9 @@ def check_container(
     listens: t.Sequence[Mapping] = (),
     labels: Mapping = EMPTY,
     publish: placement.Publish | None = None,
+    entrypoint: Mapping = EMPTY,
 ) -> Result:
+    """Return what a pull takes, whether containers keep the entrypoint of an engine's image, and all problems."""
     result = placement.Placement(
         name=name,
         image=image,
@@ -119,8 +121,11 @@ def check_container(
         alternative=alternative,
         gpus=gpus,
     )
+    # Without a recipe there is none.
+    engine = ENGINES.get(entrypoint.get("engine", ""))
     return {
         "image_bytes": placement.image_bytes(result),
+        "keep_entrypoint": engine is None or engine.keeps_entrypoint(entrypoint["image"]),
         **refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result))),
     }
 

@@ -435,7 +435,6 @@ def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     wanted = models(recipe)
     return {
         **recipe,
-        "keeps_entrypoint_of": engine_of(recipe).keeps_entrypoint_of,
         "container_role": engine_of(recipe).container_role,
         "target": model_name(recipe["target_model"]),
         "draft": model_name(recipe["draft_model"]),

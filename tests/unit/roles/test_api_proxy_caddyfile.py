@@ -446,6 +446,49 @@ def test_more_requests_than_the_limit_are_told_to_wait(proxy: Proxy, upstream: U
     assert ask(proxy, "POST", "/v1/completions", key, b"{}")[0] == 200
 
 
+def test_a_key_at_its_limit_does_not_shut_the_others_out(tmp_path: Path, upstream: Upstream) -> None:
+    proxy = Proxy(tmp_path, upstream.url, max_requests=64)
+    proxy.keys.ensure(["default", "laptop"], "api_proxy")
+    proxy.start()
+    goes_on, held = threading.Event(), threading.Semaphore(0)
+
+    def hold() -> None:
+        held.release()
+        goes_on.wait()
+
+    upstream.between = hold
+    address, head = ("127.0.0.1", proxy.site["docker_port"]), "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    sent = f"{head}Authorization: Bearer {proxy.key('default')}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    silent: list[socket.socket] = []
+    try:
+        # They read nothing of what they asked for.
+        for _ in range(64):
+            silent.append(socket.create_connection(address, WITHIN_S))
+            silent[-1].sendall(sent)
+            assert held.acquire(timeout=WITHIN_S)
+        upstream.between = lambda: None
+        for _ in range(6):
+            assert code_of(ask(proxy, "POST", "/v1/completions", proxy.key("default"), b"{}")) == (
+                429,
+                "too_many_requests",
+            )
+        assert ask(proxy, "GET", "/v1/models", proxy.key("laptop"))[0] == 200
+        assert ask(proxy, "POST", "/v1/completions", proxy.key("laptop"), b"{}")[0] == 200
+        # The count is the key's, whichever port its requests come in by, and survives a reload.
+        proxy.reload()
+        context = ssl.create_default_context(cafile=str(proxy.ca))
+        with contextlib.closing(
+            http.client.HTTPSConnection("127.0.0.1", proxy.site["port"], context=context, timeout=WITHIN_S)
+        ) as connection:
+            connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {proxy.key('default')}"})
+            assert connection.getresponse().status == 429
+    finally:
+        goes_on.set()
+        for one in silent:
+            one.close()
+        proxy.close()
+
+
 def test_the_servers_own_refusals_pass_as_they_are(proxy: Proxy, upstream: Upstream) -> None:
     for status in (400, 404, 503):
         upstream.server.ask = lambda handler, status=status: handler.reply(status, b'{"error": "own words"}')  # type: ignore[misc]

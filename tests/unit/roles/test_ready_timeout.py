@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a server may load, by the playbooks and by vLLM itself."""
+"""How long a server may load by default."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,7 @@ ROLES = Path(__file__).parents[3] / "roles"
 FIRST_START_S = 90 * 60
 
 
-def vllms_own() -> int:
-    script = (ROLES / "speculative_serve/templates/serve_vllm.sh.j2").read_text(encoding="utf-8")
-    (seconds,) = re.findall(r"^export VLLM_ENGINE_READY_TIMEOUT_S=(\d+)$", script, re.MULTILINE)
-    return int(seconds)
-
-
 @pytest.mark.parametrize("role", ["speculative_serve", "speculative_benchmark"])
-def test_a_run_waits_as_long_as_vllm_loads(role: str) -> None:
+def test_a_run_waits_for_a_first_start(role: str) -> None:
     defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text(encoding="utf-8"))
-    assert defaults[f"{role}_ready_timeout"] == vllms_own() > FIRST_START_S
+    assert defaults[f"{role}_ready_timeout"] > FIRST_START_S

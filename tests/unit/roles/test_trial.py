@@ -301,6 +301,7 @@ def started(directory: Path, engine: str, options: str | None, workers: list[str
     environment.filters.update(quote=shlex.quote, comment=lambda text: f"# {text}")
     script = environment.get_template(f"serve_{engine}.sh.j2").render(
         ansible_managed="managed",
+        speculative_serve_ready_timeout=5400,
         script={
             **{"target": str(directory / "target"), "draft": "", "served": str(directory / "served")},
             **{"listen": "127.0.0.1", "head": "10.0.0.1", "workers": workers, "ranks": 1 + len(workers)},
@@ -331,6 +332,8 @@ def test_the_script_of_vllm(tmp_path: Path, given: str | None) -> None:
     assert {"VLLM_LOGGING_LEVEL=DEBUG", "HF_HUB_OFFLINE=1", "VLLM_NO_USAGE_STATS=1"} <= set(words)
     # A user's variable wins.
     assert "VLLM_ENGINE_READY_TIMEOUT_S=60" in words
+    # vLLM loads as long as a run waits.
+    assert "VLLM_ENGINE_READY_TIMEOUT_S=5400" in started(tmp_path, "vllm", given, [])
 
 
 @pytest.mark.parametrize(("level", "own"), [("info", "INFO"), ("error", "ERROR"), ("internal_error", "CRITICAL")])

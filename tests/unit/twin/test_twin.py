@@ -451,6 +451,15 @@ def test_of_new_control_groups_only_empty_ones_are_a_twins(tmp_path: pathlib.Pat
     assert machine.counted(["/sys/fs/cgroup/before"], now) == ["/sys/fs/cgroup/before", now[0]]
 
 
+def test_the_control_groups_of_other_twins_do_not_count() -> None:
+    root = "/sys/fs/cgroup/unified"
+    # Another checkout has twin c, and a demo has none.
+    others = [f"{root}/dgx-spark-twin-c-1", f"{root}/dgx-spark-twin-c-1/init.scope", f"{root}/dgx-spark-twin-2"]
+    own = [f"{root}/dgx-spark-twin-a-1", f"{root}/dgx-spark-twin-b-2/init.scope", f"{root}/user.slice"]
+    assert machine.of_twins([*others, *own], ("a", "b")) == own
+    assert machine.of_twins([*others, *own], ("",)) == [others[2], own[2]]
+
+
 def test_machine_differences_are_readable() -> None:
     before = {"sysctls": {"vm.swappiness": "60"}, "routes": [["default", "a"]]}
     after = {"sysctls": {"vm.swappiness": "10"}, "routes": [["default", "b"]]}

@@ -16,27 +16,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eff
     ANY_NAME,
     Effects,
     Shape,
+    joined,
     read_effects,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES, Family
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
 
-NUMBERS = {"bool": "switch", "int": "int", "float": "number"}
-
-
-def joined(shapes: t.Iterable[Shape]) -> Shape:
-    """Return the shape for values of each of several shapes."""
-    made: Shape = None
-    for shape in shapes:
-        if isinstance(made, dict) and isinstance(shape, dict):
-            made = {key: joined(one[key] for one in (made, shape) if key in one) for key in {**made, **shape}}
-        elif isinstance(made, list) and isinstance(shape, list):
-            made = [*made, *shape]
-        elif made is None or isinstance(shape, dict):
-            made = shape
-        elif not isinstance(made, dict) and made != shape:
-            made = "number" if {made, shape} <= {*NUMBERS.values()} else "other"
-    return made
+KINDS = {"bool": "switch", "int": "int", "float": "number"}
 
 
 def shape_of_field(field: t.Mapping[str, t.Any], family: Family) -> Shape:
@@ -50,7 +36,7 @@ def shape_of_field(field: t.Mapping[str, t.Any], family: Family) -> Shape:
         return {ANY_NAME: shape_of_field(field["of"], family)}
     if kind == "union":
         return joined(shape_of_field(one, family) for one in field["any_of"])
-    return field["values"] if "values" in field else NUMBERS.get(kind, "other")
+    return field["values"] if "values" in field else KINDS.get(kind, "other")
 
 
 def shape_of_section(name: str, family: Family) -> Shape:

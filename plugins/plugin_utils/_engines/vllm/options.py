@@ -40,6 +40,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vll
     decided_keys,
     method_of,
     section_of,
+    spelt,
 )
 
 # Before it, the page cache counts as used memory: vllm-project/vllm pull request 48140.
@@ -164,8 +165,10 @@ def build(request: Request) -> Built:
     subject = Subject(options, is_read, report)
     for rule in RULES:
         rule(subject)
-    drafting = method_of(options.get(SPECULATION)) or NONE
-    case = Case(version, drafting, options, request.target_model or "", request.world_size)
+    section = options.get(SPECULATION)
+    drafting = method_of(section) or NONE
+    as_read = {**options, SPECULATION: spelt(section)} if isinstance(section, dict) else options
+    case = Case(version, drafting, as_read, request.target_model or "", request.world_size)
     issues = report_issues(KNOWN_ISSUES, case, report)
     method = request.method or (NONE if options.get(SPECULATION) is None else "raw")
     return Built(name, "", method, options, report.errors, report.warnings, issues)

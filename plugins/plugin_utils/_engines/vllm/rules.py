@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows i
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import adds_option
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import LENGTH
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import LENGTH, spelt
 
 Options = t.Mapping[str, t.Any]
 SPECULATION = "speculative-config"
@@ -152,6 +152,10 @@ def check_speculation(subject: Subject) -> None:
     if not isinstance(section, dict):
         subject.report.error(SPECULATION, f"must be a mapping, not {seen(section)}")
         return
+    for key in section:
+        if "-" in str(key):
+            subject.report.error(f"{SPECULATION}.{key}", f"write it with underscores: {str(key).replace('-', '_')}")
+    section = spelt(section)
     where = f"{SPECULATION}.{LENGTH}"
     if positive_int(section.get(LENGTH)) is None:
         subject.report.error(where, "is missing or no whole number above 0. Some models have no default for it")

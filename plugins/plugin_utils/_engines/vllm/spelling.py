@@ -7,6 +7,7 @@
 """vLLM's spelling of the speculation methods: their rows of methods.yml, under its name.
 
 method           the value of the key method in speculative-config
+also             pattern of further values that vLLM replaces with this one
 adds             further keys of speculative-config, which the engine options may replace
 fixed            further keys by which vLLM tells it from another method, which they may not
 since            the first release that has it; default: all that the collection serves
@@ -40,6 +41,7 @@ class Spelling:
     """A method in speculative-config."""
 
     method: str
+    also: str = ""
     adds: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     fixed: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     since: str = ""
@@ -49,12 +51,15 @@ class Spelling:
 
     def has(self, section: t.Mapping[str, t.Any]) -> bool:
         """Return whether a speculative-config has this method."""
-        return section.get("method") == self.method and self.fixed.items() <= section.items()
+        name = str(section.get("method"))
+        is_own = name == self.method or re.fullmatch(self.also, name) is not None
+        return is_own and self.fixed.items() <= section.items()
 
 
 RELEASE = Field(str, pattern=re.compile(r"\d+\.\d+\.\d+"), form="a release such as 0.28.0")
 ROW: dict[str, Field] = {
     "method": Field(str, required=True),
+    "also": Field(str),
     "adds": Field(dict),
     "fixed": Field(dict),
     "since": RELEASE,
@@ -72,6 +77,11 @@ def read(path: Path) -> dict[str, Spelling]:
 
 
 SPELLINGS = read(FILE)
+
+
+def spelt(section: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a speculative-config with the names of its keys as vLLM reads them."""
+    return {str(key).replace("-", "_"): value for key, value in section.items()}
 
 
 def method_of(section: t.Any) -> str:

@@ -98,7 +98,7 @@ def test_a_name_left_out_is_revoked_and_another_owners_key_stays(run: Run, tmp_p
 def test_without_a_key_nothing_is_accepted(run: Run, tmp_path: Path) -> None:
     run(names=["default"])
     run(names=[])
-    assert "expression false" in (tmp_path / "proxy/keys/.accepted.caddy").read_text()
+    assert "handle" not in (tmp_path / "proxy/keys/.accepted.caddy").read_text()
 
 
 def test_a_key_put_there_by_hand_counts_and_stays(run: Run, tmp_path: Path) -> None:

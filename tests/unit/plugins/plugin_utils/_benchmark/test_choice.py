@@ -49,7 +49,7 @@ def test_a_choice_outlives_another_description(key: str) -> None:
 
 def test_it_holds_for_one_engine() -> None:
     # What follows from the engine is no value of its own.
-    assert applicable_choice(choice(), {**RECIPE, "keeps_entrypoint_of": ""}, IMAGE, MODELS)
+    assert applicable_choice(choice(), {**RECIPE, "container_role": ""}, IMAGE, MODELS)
     assert applicable_choice(choice(), {**RECIPE, "engine": "another"}, IMAGE, MODELS) == {}
 
 

@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.eff
     NETWORK,
     OTHER_MODEL,
     UNKNOWN,
+    joined,
     option_effects,
     read_effects,
     variable_effect,
@@ -364,3 +365,32 @@ def test_a_long_value_takes_no_longer_than_it_is() -> None:
     assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "a"}) == {"tokenizer-mode": CODE}
     assert kinds(VLLM, {"tokenizer-mode": "a." * 15_000 + "!"}) == {}
     assert time.monotonic() - started < 5
+
+
+def test_a_long_list_takes_one_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, paths = {"compilation-config": {"compile_sizes": [*range(9000), [1, "evil.Class"]]}}, list[str]()
+    find = effects.Rows.find
+
+    def counted(rows: effects.Rows, path: str) -> t.Any:
+        paths.append(path)
+        return find(rows, path)
+
+    monkeypatch.setattr(effects.Rows, "find", counted)
+    assert kinds(VLLM, sizes) == {"compilation-config.compile_sizes": CODE}
+    assert paths == ["compilation-config", "compilation-config.compile_sizes"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "one"),
+    [
+        ([["b", "A"], ["a", "b"]], ["A", "a", "b"]),
+        (["int", "switch"], "number"),
+        (["int", ["a"]], "other"),
+        ([["a"], "text"], "other"),
+        (["other", {"key": "int"}, {"key": "int", "more": ["a"]}], {"key": "int", "more": ["a"]}),
+        ([{"key": ["b"]}, {"key": ["a"]}, "other"], {"key": ["a", "b"]}),
+        ([], None),
+    ],
+)
+def test_the_shape_of_an_option_holds_for_each_release(shapes: list[t.Any], one: t.Any) -> None:
+    assert joined(shapes) == one

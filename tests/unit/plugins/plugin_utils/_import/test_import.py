@@ -328,6 +328,9 @@ def test_images_that_need_permission(load: Load, image: str) -> None:
         ({"command": "vllm serve a/b --max-model-len 1 --speculative-config x"}, "must be a mapping"),
         ({"defaults": ["a"]}, "defaults must be a mapping"),
         ({"env": {"A": ["b"]}}, "env.A must be text or a number"),
+        ({"env": {f"NCCL_{number}": 1 for number in range(201)}}, "env has more than 200 variables"),
+        ({"command": "vllm serve a/b --tool-call-parser --seed 1"}, "--tool-call-parser has no value"),
+        ({"command": None, "defaults": {"tool_call_parser": True}}, "--tool-call-parser has no value"),
         ({"model": ["a"]}, "model must be text"),
     ],
 )
@@ -407,6 +410,19 @@ def test_an_option_that_no_recipe_has_can_be_left_out(load: Load) -> None:
     error = refused(load, Choices(), **changes)
     assert [reason.partition(": ")[0] for reason in error.args] == ["options.enable-prefx-caching"]
     assert (error.inputs, error.is_enough) == ({"without_mods": True}, True)
+
+
+def test_an_option_of_another_release_can_be_left_out(load: Load) -> None:
+    command = "vllm serve a/b --override-attention-dtype fp8 --block-size big --seed 1"
+    changes = {"container": "vllm/vllm-openai:v0.32.0", "command": command}
+    error = refused(load, Choices(), **changes)
+    names = ["block-size", "override-attention-dtype"]
+    assert sorted(reason.partition(": ")[0] for reason in error.args) == [f"options.{name}" for name in names]
+    assert (error.inputs, error.is_enough) == ({"without_mods": True}, True)
+    imported = load(FIRST, Choices(without_mods=True), **changes)
+    assert imported.recipe["options"] == {"seed": 1}
+    assert {f"--{name}" for name in names} <= {*dict(imported.dropped)}
+    assert "--override-attention-dtype" in imported.recipe["note"]
 
 
 def test_keys_in_a_list_and_keys_with_dots_are_found(load: Load) -> None:

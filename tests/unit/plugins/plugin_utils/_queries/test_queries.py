@@ -242,4 +242,7 @@ def test_a_pull_takes_room_from_models_on_the_same_file_system(same: bool | None
     refused = placement.check_container(run(), "server", "release:1", look, registry=there)
     # Also if it is refused, since the disk space for the models is checked in any case.
     assert (refused["image_bytes"], refused["failed"]) == (needed, True)
-    assert placement.check_container(run(), "server", "release:1", look) == {"image_bytes": 0}
+    assert placement.check_container(run(), "server", "release:1", look) == {"image_bytes": 0, "keep_entrypoint": True}
+    for engine, image, kept in (("vllm", "vllm/vllm-openai:v1", False), ("vllm", "nvcr.io/nvidia/vllm:1", True)):
+        asked = {"engine": engine, "image": image}
+        assert placement.check_container(run(), "server", "", look, entrypoint=asked)["keep_entrypoint"] is kept

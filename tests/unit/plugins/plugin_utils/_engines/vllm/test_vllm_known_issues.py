@@ -14,7 +14,13 @@ QWEN_3_6 = "nvidia/Qwen3.6-27B-NVFP4"
 QWEN_3_8 = "unsloth/Qwen3.8-27B-NVFP4"
 FLASH = "RadixArk/Qwen3.8-Flash-Next-NVFP4"
 GEMMA = "google/gemma-4-31B-it"
-OWN_DRAFTS = {"speculative-config": {"method": "mtp", "num_speculative_tokens": 3}}
+
+
+def drafts(method: str, **keys: int) -> dict[str, t.Any]:
+    return {"speculative-config": {"method": method, **keys}}
+
+
+OWN_DRAFTS = drafts("mtp", num_speculative_tokens=3)
 PREFIXES = {"enable-prefix-caching": True}
 
 
@@ -53,6 +59,11 @@ def test_issues_of_a_release_on_several_sparks(release: str, sparks: int, expect
         (FLASH, {"method": "mtp", "drafted": 4}, []),
         (FLASH, {"method": "mtp", "drafted": 5}, ["flash-next-mtp-lengths-53"]),
         (FLASH, {"method": "none"}, []),
+        # vLLM takes these names of it for mtp.
+        (FLASH, {"options": drafts("qwen3_5_mtp", num_speculative_tokens=5)}, ["flash-next-mtp-lengths-53"]),
+        (FLASH, {"options": drafts("qwen3_5_mtp", num_speculative_tokens=4)}, []),
+        (FLASH, {"options": drafts("mtp", **{"num-speculative-tokens": 4})}, []),
+        (FLASH, {"options": drafts("eagle3", num_speculative_tokens=5)}, []),
         (QWEN_3_6, {"options": {"moe-backend": "flashinfer_trtllm"}}, ["trtllm-experts-2045"]),
     ],
 )

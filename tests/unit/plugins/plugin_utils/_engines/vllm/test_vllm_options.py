@@ -199,6 +199,13 @@ def test_a_draft_section_that_vllm_spells_otherwise() -> None:
     assert "ngram" in found["async-scheduling"]
 
 
+def test_the_keys_of_a_draft_section_have_one_spelling() -> None:
+    found = errors({"speculative-config": {"method": "mtp", "num-speculative-tokens": 4}})
+    assert found == {
+        "speculative-config.num-speculative-tokens": "write it with underscores: num_speculative_tokens",
+    }
+
+
 def test_speculation_from_both_sides() -> None:
     section = {"method": "mtp", "num_speculative_tokens": 1}
     found = errors({"speculative-config": section}, method="ngram", drafted=2)
