@@ -96,6 +96,11 @@ def _is_worker(status: Status) -> bool:
     return status.cluster is not None and status.cluster["rank"] > 0
 
 
+def _has_url(status: Status) -> bool:
+    """Return whether the API is worth showing: only the head has it, and not while it is stopped."""
+    return bool(status.url) and not _is_worker(status) and status.state != "stopped"
+
+
 def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
     runs = status.state in (RANK_RUNS, "waiting", "loading", "unhealthy")
     of = status.deployment or "a deployment of several Sparks"
@@ -288,7 +293,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "deployment", f"{displayed(status.deployment, status.variant)}{when}"
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
-    if status.url and not _is_worker(status):
+    if _has_url(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
@@ -317,7 +322,7 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
     for name, value in _rows(status):
         if value:
             lines += wrap_text(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    if status.url and not _is_worker(status):
+    if _has_url(status):
         first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
     lines += section("Findings", (finding["message"] for finding in status.findings))

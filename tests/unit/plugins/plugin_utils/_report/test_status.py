@@ -27,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
     duration,
     heading,
@@ -107,6 +108,13 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
   Next:
     - Free 81.2 GB of unused files: cleanup.yml -e unused=true"""
     )
+
+
+def test_a_stopped_server_has_no_url_and_no_tunnel() -> None:
+    laptop = Reach(local=False, host="10.0.0.5")
+    assert "127.0.0.1:8000" in "\n".join(render("spark-1", SERVING, reach=laptop))
+    stopped = dataclasses.replace(SERVING, state="stopped")
+    assert "127.0.0.1:8000" not in "\n".join(render("spark-1", stopped, reach=laptop))
 
 
 def test_facts_are_read_back() -> None:
