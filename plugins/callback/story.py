@@ -96,6 +96,8 @@ class Story:
         self._names: dict[str, str] = {}
         self._held: list[Failure] = []
         self._failed: set[str] = set()
+        # Hosts with the line of a failed step.
+        self._marked: set[str] = set()
         # Hosts that stop because too many others failed.
         self._stopped: set[str] = set()
         self._talk: dict[str, list[str]] = {}
@@ -322,8 +324,11 @@ class Story:
             self._counts[host, "changed"] += bool(seen.changed)
             self._counts[host, "differs"] += bool(seen.differs)
         failed = self._failed | {failure.host for failure in self._held}
-        if step.is_silent() and not failed & step.hosts.keys():
+        # Tasks of the playbook itself may only report the failure of an earlier step.
+        news = failed & step.hosts.keys() - (set() if step.entry.name else self._marked)
+        if step.is_silent(failed) and not news:
             return
+        self._marked |= news
         for found, text in step.lines(name, now, self._hosts, failed):
             self._screen.show(text, colour(COLOURS.get(found, "COLOR_ERROR")))
 

@@ -135,6 +135,7 @@ def compare(name: str, text: str) -> None:
         ("dealt_with", "dealt_with", ["--limit", "one"]),
         ("another_cause", "another_cause", ["--limit", "one"]),
         ("somebody_elses", "somebody_elses", []),
+        ("preflight", "preflight", []),
         ("retries", "retries", []),
         ("unreachable", "unreachable", []),
         ("nobody", "nobody", []),
