@@ -45,7 +45,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
     engine_of,
     refused_method,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
@@ -555,19 +554,8 @@ def usable(directory: Path) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
     return recipes, problems
 
 
-def listing(directory: Path) -> list[str]:
-    """Return the shipped recipes as a table for people; one that cannot be used is named below it."""
-    usable, others = [], []
-    for name, path in shipped(directory).items():
-        try:
-            usable.append(load(path))
-        except RecipeError:
-            others.append(f"{name} cannot be used; give it with -e recipe={name} to see why")
-    return [*recipe_table.lines(usable), *others]
-
-
 def find(recipe: str, directory: Path, working_directory: Path) -> Path:
-    """Return the file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
+    """Return the file of a recipe given by shipped name or by path; raises RecipeError, which says where all are."""
     known = shipped(directory)
     if recipe in known:
         return known[recipe]
@@ -580,14 +568,12 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
         is_directory = path.is_dir()
     if len(recipe) > 200:
         recipe = f"{recipe[:197]}..."
+    remedy = "-e recipe= takes the path of a file or a shipped name; recipes.yml lists all."
     if not recipe:
-        problem = "No recipe was given."
-    elif is_directory:
-        problem = f"'{recipe}' is a directory."
-    else:
-        problem = f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}"
-    remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
-    raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
+        raise RecipeError(f"No recipe was given: {remedy}\n{', '.join(known)}")
+    if is_directory:
+        raise RecipeError(f"'{recipe}' is a directory: {remedy}")
+    raise RecipeError(f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}\n{remedy}")
 
 
 def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
