@@ -167,6 +167,11 @@ class Step:
         self.task, self._task_began = task_name(task), now
         self._is_candidate = not is_silent(task)
 
+    @property
+    def doing(self) -> str:
+        """The name of the current task; empty if it does not help a user."""
+        return self.task if self._is_candidate else ""
+
     def _end_task(self, now: float) -> None:
         passed = now - self._task_began
         if self._is_candidate and passed > self._longest[1]:

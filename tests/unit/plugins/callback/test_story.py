@@ -163,6 +163,7 @@ def test_ctrl_c_says_what_goes_on(runner: Runner) -> None:
     file = runner.place / "one"
     shown = interrupted(runner, "follow_long", lambda: file.exists() and len(file.read_text()) > 1)
     assert "interrupted during: Download, which keeps running. Run the same command to reattach" in shown
+    assert max(map(len, shown.splitlines())) <= 100
 
 
 def test_verbose_is_ansibles_own_output(runner: Runner) -> None:

@@ -34,18 +34,19 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 
 
 @pytest.mark.parametrize(
-    ("text", "cells", "expected"),
+    ("texts", "room", "expected"),
     [
-        ("abc", 3, "abc"),
-        ("abcd", 3, "abc"),
-        ("  a\nb\tc\033", 9, "  a b c "),
-        ("模型ab", 5, "模型a"),
-        ("模型", 3, "模"),
-        ("", 3, ""),
+        (["abc"], 3, "abc"),
+        (["  a\nb\tc\033"], 9, "  a b c "),
+        (["Fetch: 3 of 5 GB", "3 of 5 GB"], 16, "Fetch: 3 of 5 GB"),
+        (["Fetch: 3 of 5 GB", "3 of 5 GB"], 15, "3 of 5 GB"),
+        (["Fetch: 3 of 5 GB, 2 min left"], 20, "Fetch: 3... min left"),
+        (["模型ab模型cd"], 11, "模型...型cd"),
+        ([""], 3, ""),
     ],
 )
-def test_what_is_drawn_fits_into_a_line(text: str, cells: int, expected: str) -> None:
-    assert cut(text, cells) == expected
+def test_what_is_drawn_fits_into_a_line_with_its_end(texts: list[str], room: int, expected: str) -> None:
+    assert cut(texts, room) == expected
 
 
 def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +150,15 @@ def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
     assert [text.split("1.0 s  ")[1] for _mark, text in lines] == ["one: models", "two: all here"]
 
 
+def test_a_task_that_helps_no_user_is_not_shown_at_work() -> None:
+    step = Step(Entry("models", "Get the models"), 0)
+    seen = []
+    for action in ("ansible.builtin.command", "ansible.builtin.validate_argument_spec"):
+        step.begin(types.SimpleNamespace(name="Look", action=action), 0)
+        seen.append(step.doing)
+    assert seen == ["Look", ""]
+
+
 def test_a_step_that_has_changed_nothing_and_has_nothing_to_say_has_no_line() -> None:
     step = Step(Entry("", ""), 0)
     assert step.is_silent()
@@ -202,8 +212,8 @@ def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then() -> None:
     paper, now = Paper(), 100.0
     screen = Screen(paper, lambda: now)
     for now in (101.0, 110.0, 111.0, 119.0, 121.0):
-        screen.note("one", f"one at {now:g}", since=100.0)
-    screen.note("two", "two", since=100.0)
+        screen.note("one", [f"one at {now:g}"], since=100.0)
+    screen.note("two", ["two"], since=100.0)
     assert paper.lines == ["one at 110", "one at 121", "two"]
 
 
