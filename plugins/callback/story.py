@@ -16,8 +16,8 @@ description:
   - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs). It shows facts, changes and the
     progress of long work in a few words. If the results of hosts differ, each host has a line. A step without changes
     and without a text has no line.
-  - On a terminal, the current step is redrawn in place. A narrow terminal shows its progress without its title. Without a terminal, a long step prints its progress every ten
-    seconds at most.
+  - On a terminal, the current step is redrawn in place. A narrow terminal shows its progress without its title. Without
+    a terminal, a long step prints its progress every ten seconds at most.
   - A failure is printed once, when no C(rescue) can handle it any more, without an excerpt of the playbook. The line of
     a step names the failures that C(ignore_errors) ignores, and counts those that a C(rescue) handles.
   - If a task sets C(check_mode) itself in a run without check mode, its changes are not shown.

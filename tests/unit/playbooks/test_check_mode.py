@@ -24,7 +24,9 @@ def test_a_server_that_goes_on_was_not_stopped(check: t.Callable[..., Said]) -> 
 
 
 @pytest.mark.parametrize("arguments", [(), ("--check",)])
-def test_a_server_that_is_stopped_is_not_stopped_again(check: t.Callable[..., Said], arguments: tuple[str, ...]) -> None:
+def test_a_server_that_is_stopped_is_not_stopped_again(
+    check: t.Callable[..., Said], arguments: tuple[str, ...]
+) -> None:
     stopped = {
         "State": {**SERVES["State"], "Status": "exited", "Running": False},
         "HostConfig": {**SERVES["HostConfig"], "RestartPolicy": {"Name": "no"}},
