@@ -226,6 +226,12 @@ companions:
   type: dict
   sample:
     proxy: running
+chat_url:
+  description:
+    - URL of Open WebUI on the Spark while it runs. Null without one.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: http://127.0.0.1:3000
 endpoint:
   description:
     - Endpoint of the API proxy while it runs, as the role C(api_proxy) recorded it. Null without one.

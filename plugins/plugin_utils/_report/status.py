@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Rail,
     describe_rail,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, section, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
@@ -297,7 +297,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
-    yield from status.companions.items()
+    for name, state in status.companions.items():
+        yield name, f"{state}, {status.chat_url}" if status.chat_url and name == "Open WebUI" else state
     if status.image:
         yield "image", _image(status.image)
     for model in status.models:
@@ -325,6 +326,8 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
     if _has_url(status):
         first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
+    if status.chat_url and not reach.local:
+        lines += ["", "  Open an SSH tunnel to Open WebUI:", *command(reach.tunnel(status.chat_url))]
     lines += section("Findings", (finding["message"] for finding in status.findings))
     lines += section("Not checked", status.not_checked)
     lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])

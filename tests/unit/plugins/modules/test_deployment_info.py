@@ -298,7 +298,22 @@ def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
     serving.docker.pages["/containers/json?all=1"] = others
     result = look()
     assert result["companions"] == {"proxy": "running", "Open WebUI": "exited"}
+    assert result["chat_url"] is None
     assert ["proxy", "running"] in [line.split() for line in result["lines"]]
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [("127.0.0.1", "http://127.0.0.1:3000"), ("0.0.0.0", "http://127.0.0.1:3000"), ("::1", "http://[::1]:3000")],
+)
+def test_a_chat_page_has_an_address_while_it_runs(serving: Spark, look: Look, address: str, url: str) -> None:
+    serving.says("running")
+    ports = [{"PrivatePort": 9000}, {"IP": address, "PrivatePort": 8080, "PublicPort": 3000}]
+    page = {"Labels": {"dgx_spark.speculative.role": "open_webui"}, "State": "running", "Ports": ports}
+    serving.docker.pages["/containers/json?all=1"] = [page]
+    result = look()
+    assert result["chat_url"] == url
+    assert ["Open", "WebUI", "running,", url] in [line.split() for line in result["lines"]]
 
 
 def test_check_mode_is_the_same(serving: Spark, look: Look) -> None:

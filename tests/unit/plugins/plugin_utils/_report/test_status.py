@@ -117,6 +117,13 @@ def test_a_stopped_server_has_no_url_and_no_tunnel() -> None:
     assert "127.0.0.1:8000" not in "\n".join(render("spark-1", stopped, reach=laptop))
 
 
+def test_a_chat_page_on_another_machine_has_a_tunnel_of_its_own() -> None:
+    serving = dataclasses.replace(SERVING, chat_url="http://127.0.0.1:3000")
+    tunnel = "ssh -N -L 3000:127.0.0.1:3000 10.0.0.5"
+    assert tunnel in "\n".join(render("spark-1", serving, reach=Reach(local=False, host="10.0.0.5")))
+    assert tunnel not in "\n".join(render("spark-1", serving))
+
+
 def test_facts_are_read_back() -> None:
     for status in (
         SERVING,
