@@ -23,7 +23,7 @@ description:
   - If a task sets C(check_mode) itself in a run without check mode, its changes are not shown.
   - Warnings are printed at the end, or before the failure. The texts of M(ansible.builtin.debug) and the reports of
     this collection are printed in full. The report of a run that has changed nothing is shortened.
-  - Diffs of texts are printed in full. Diffs of data show only the differences.
+  - Diffs of texts are printed in full. Diffs of data show only the differences, without internal labels.
   - Lines are as wide as the terminal, and 100 columns at most.
   - With C(-v), the output is that of P(ansible.builtin.default#callback).
 extends_documentation_fragment:

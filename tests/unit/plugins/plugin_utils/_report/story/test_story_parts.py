@@ -106,6 +106,10 @@ def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
     assert shown.splitlines()[-1] == "    line 29"
 
 
+MODELS = {"source": "/models", "target": "/models"}
+FILES = {"source": "/state/mine/generations/01ab", "target": "/deployment"}
+
+
 def failure(host: str, task: str, text: str) -> Failure:
     return Failure(host, task, text, frozenset())
 
@@ -306,6 +310,13 @@ def test_progress_comes_whole_from_a_worker() -> None:
             {"before": {"a": [{"b": 1}]}, "after": {"a": [{"b": 2}]}},
         ),
         ({"before": {"p": "/x", "s": 1}, "after": {"p": "/x", "s": 2}},) * 2,
+        (
+            {
+                "before": {"labels": {"mine": "a", "dgx_spark.speculative.options": "1f"}, "mounts": [MODELS, FILES]},
+                "after": {"labels": {"mine": "b", "dgx_spark.speculative.options": "2e"}, "mounts": [MODELS]},
+            },
+            {"before": {"labels": {"mine": "a"}}, "after": {"labels": {"mine": "b"}}},
+        ),
         ({"prepared": "as it is"}, {"prepared": "as it is"}),
     ],
 )
