@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import re
 import typing as t
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import yaml
 from ansible.utils.vars import merge_hash
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
@@ -570,20 +572,33 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
         recipe = f"{recipe[:197]}..."
     remedy = "-e recipe= takes the path of a file or a shipped name; recipes.yml lists all."
     if not recipe:
-        raise RecipeError(f"No recipe was given: {remedy}\n{', '.join(known)}")
+        names = ", ".join(known)
+        raise RecipeError(f"No recipe was given. Add -e recipe= with the path of a file, or one of these:\n{names}")
     if is_directory:
         raise RecipeError(f"'{recipe}' is a directory: {remedy}")
     raise RecipeError(f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}\n{remedy}")
 
 
-def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
-    """Raise RecipeError if the inventory has another number of Sparks than a recipe needs."""
+def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str], sources: t.Sequence[str]) -> None:
+    """Raise RecipeError if the inventory, read from these sources, has another number of Sparks than a recipe needs."""
     needed = recipe["sparks"]
     if len(hosts) == needed:
         return
-    remedy = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
-    if needed == 1 and hosts:
-        remedy = f"For one of them add --limit, such as --limit {hosts[0]}."
+    if len(hosts) > needed:
+        limit = ",".join(hosts[:needed])
+        remedy = f"{'For one of them' if needed == 1 else 'To choose them'} add --limit, such as --limit {limit}."
+    elif hosts:
+        names = (name for number in itertools.count(1) if (name := f"spark-{number}") not in hosts)
+        added = "".join(
+            f"\n    {name}:\n      ansible_host: ADDRESS\n      ansible_user: USER"
+            for name in itertools.islice(names, needed - len(hosts))
+        )
+        remedy = f"Add to the hosts in {join_words(sources)}:{added}"
+    else:
+        remedy = (
+            f"The inventory is {join_words(sources)}. Edit it ('make setup' makes inventory/hosts.yml from the example) "
+            "or give another inventory with -i."
+        )
     raise RecipeError(
         f"Recipe '{recipe['name']}' needs {needed} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. "
         f"{remedy}"
