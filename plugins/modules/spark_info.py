@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: spark_info
-short_description: Gather facts of a DGX Spark, its user, Docker, network and records
+short_description: Gather facts of a DGX Spark, its user, Docker, network and records (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
