@@ -245,7 +245,7 @@ endpoint:
         url: https://spark-1.local:8443
     keys:
       default: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/default
-    ca: ~/.config/dgx-spark-speculative/spark-1-ca.crt
+    ca: ~/.config/dgx-spark-speculative/spark-1-192.0.2.11-ca.crt
 listens_on:
   description:
     - Address on which the server listens.
