@@ -596,8 +596,8 @@ def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str], sourc
         remedy = f"Add to the hosts in {join_words(sources)}:{added}"
     else:
         remedy = (
-            f"The inventory is {join_words(sources)}. Edit it ('make setup' makes inventory/hosts.yml from the example) "
-            "or give another inventory with -i."
+            f"The inventory is {join_words(sources)}. Edit it ('make setup' makes inventory/hosts.yml from the "
+            "example) or give another inventory with -i."
         )
     raise RecipeError(
         f"Recipe '{recipe['name']}' needs {needed} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. "
