@@ -75,7 +75,7 @@ module = AnsibleModule({name: {"type": "raw"} for name in ("name", "timeout")}, 
 if module.params["name"] == "release:used":
     said = '409 Client Error: Conflict ("conflict: container 12 is using its referenced image 34")'
     module.fail_json(msg="Error removing image release:used - " + said)
-is_here = module.params["name"] == "release:here"
+is_here = module.params["name"].endswith("release:here")
 module.exit_json(changed=is_here, image={"Size": 20_400_000_000} if is_here else {})
 """
 # Of images with an SSH server there are none.
