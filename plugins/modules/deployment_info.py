@@ -226,6 +226,12 @@ companions:
   type: dict
   sample:
     proxy: running
+cleanup_began:
+  description:
+    - Time when a cleanup began that has not ended. Null without one.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: "2026-10-04T09:12:44Z"
 chat_url:
   description:
     - URL of Open WebUI on the Spark while it runs. Null without one.

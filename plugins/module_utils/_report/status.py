@@ -185,6 +185,8 @@ class Status:
     acceptance_length: float | None = None
     tokens_per_second: float | None = None
     measured: str | None = None
+    # When a cleanup began that has not ended.
+    cleanup_began: str | None = None
     findings: list[dict[str, str]] = dataclasses.field(default_factory=list)
     restarts: int | None = None
     memory_total: int | None = None

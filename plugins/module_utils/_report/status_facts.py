@@ -99,6 +99,7 @@ class StatusInspector(Gatherer):
         previous = records.previous(self._state_directory)
         if previous and previous.get("format") == records.FORMAT:
             status.previous = Previous.of(previous, facts.record)
+        status.cleanup_began = self._cleanup_began(status.deployed_at or "")
         status.jobs = self._jobs()
         status.lease = self._run()
         self._memory_now()
@@ -140,6 +141,14 @@ class StatusInspector(Gatherer):
         ports = (port for port in by_role.get("open_webui", {}).get("Ports") or [] if port.get("IP"))
         urls = (f"http://{in_url(LOOPBACK.get(port['IP'], port['IP']))}:{port['PublicPort']}" for port in ports)
         return {what: by_role[role]["State"] for what, role in BESIDE.items() if role in by_role}, next(urls, None)
+
+    def _cleanup_began(self, deployed_at: str) -> str | None:
+        """Return when a cleanup began that has not ended; None if there is none, or a later deployment."""
+        with contextlib.suppress(OSError):
+            when = (self._state_directory / records.CLEANUP).stat().st_mtime
+            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))
+            return began if began > deployed_at else None
+        return None
 
     def _image(self, reference: str | None) -> dict[str, t.Any]:
         return (self._ask_docker(functools.partial(self._engine.image, reference)) if reference else None) or {}

@@ -284,6 +284,8 @@ def _guard(guard: Facts) -> str:
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.reason
+    if status.cleanup_began:
+        yield "cleanup", f"began {status.cleanup_began} and has not ended"
     yield "lease", describe_holder(status.lease) if status.lease else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"

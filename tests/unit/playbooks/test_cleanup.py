@@ -143,6 +143,20 @@ def test_another_format_is_removed(tmp_path: Path, check: t.Callable[..., Said])
     assert not record.exists()
 
 
+def test_a_cleanup_that_breaks_off_leaves_a_mark_and_one_that_ends_leaves_none(
+    tmp_path: Path, check: t.Callable[..., Said]
+) -> None:
+    double = tmp_path / "collections/ansible_collections/community/docker/plugins/modules/docker_volume.py"
+    works = double.read_text(encoding="utf-8")
+    double.write_text("#!/usr/bin/python\nraise SystemExit('Docker is gone.')\n", encoding="utf-8")
+    assert check("speculative_serve", "absent").code != 0
+    assert (tmp_path / NAME / "cleanup-began").exists()
+    double.write_text(works, encoding="utf-8")
+    said = check("speculative_serve", "absent")
+    assert said.code == 0, said.text
+    assert not (tmp_path / NAME).exists()
+
+
 def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..., Said]) -> None:
     kept = tmp_path / NAME / "mine/record.json"
     kept.parent.mkdir(parents=True)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import calendar
 import dataclasses
 import errno
 import json
@@ -314,6 +315,20 @@ def test_a_chat_page_has_an_address_while_it_runs(serving: Spark, look: Look, ad
     result = look()
     assert result["chat_url"] == url
     assert ["Open", "WebUI", "running,", url] in [line.split() for line in result["lines"]]
+
+
+@pytest.mark.parametrize(("when", "began"), [("2026-10-04T09:12:45Z", True), ("2026-10-04T09:12:43Z", False)])
+def test_a_cleanup_that_was_interrupted_is_shown_until_the_next_deployment(
+    serving: Spark, look: Look, when: str, began: bool
+) -> None:
+    serving.says("running")
+    assert look()["cleanup_began"] is None
+    mark = serving.state / "cleanup-began"
+    mark.touch()
+    os.utime(mark, (calendar.timegm(time.strptime(when, "%Y-%m-%dT%H:%M:%SZ")),) * 2)
+    result = look()
+    assert result["cleanup_began"] == (when if began else None)
+    assert any(line.startswith("  cleanup ") for line in result["lines"]) == began
 
 
 def test_check_mode_is_the_same(serving: Spark, look: Look) -> None:
