@@ -77,7 +77,7 @@ options:
           port: {type: int, default: 2233, description: "The TCP port of the peer to connect to, or V(0) for none."}
           timeout: {type: int, default: 15, description: "Seconds for the whole check."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
-  machine_before: {type: dict, description: "An earlier result of V(machine), to say how much memory and disk became free."}
+  machine_before: {type: dict, description: "An earlier result of V(machine), to say what became free."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

@@ -206,8 +206,8 @@ def disk_free(mounts: str) -> int:
     for point in points:
         # The kernel writes a blank in a path as an octal number. A mount may be hidden from this user.
         with contextlib.suppress(OSError):
-            path = point.replace("\\040", " ")
-            disks[os.stat(path).st_dev] = os.statvfs(path)
+            path = Path(point.replace("\\040", " "))
+            disks[path.stat().st_dev] = os.statvfs(path)
     return sum(disk.f_bavail * disk.f_frsize for disk in disks.values())
 
 

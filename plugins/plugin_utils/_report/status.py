@@ -96,9 +96,9 @@ def _is_worker(status: Status) -> bool:
     return status.cluster is not None and status.cluster["rank"] > 0
 
 
-def _has_url(status: Status) -> bool:
-    """Return whether the API is worth showing: only the head has it, and not while it is stopped."""
-    return bool(status.url) and not _is_worker(status) and status.state != "stopped"
+def _url(status: Status) -> str:
+    """Return the URL of the API; empty for a worker, which has none, and for a stopped server."""
+    return "" if _is_worker(status) or status.state == "stopped" else status.url or ""
 
 
 def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
@@ -295,8 +295,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "deployment", f"{displayed(status.deployment, status.variant)}{when}"
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
-    if _has_url(status):
-        yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
+    if url := _url(status):
+        yield from access.rows(url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
     for name, state in status.companions.items():
@@ -325,8 +325,8 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
     for name, value in _rows(status):
         if value:
             lines += wrap_text(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    if _has_url(status):
-        first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
+    if url := _url(status):
+        first = access.opening(url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
     if status.chat_url and not reach.local:
         lines += ["", "  Open an SSH tunnel to Open WebUI:", *command(reach.tunnel(status.chat_url))]
