@@ -23,17 +23,20 @@ WORKERS = $$(( ($$(nproc) * 3 + 1) / 2 ))
 
 .PHONY: begin
 begin:
-	@echo "  make setup  serve a model on a DGX Spark"
+	@echo "  make setup  install what serves a model on a DGX Spark, and print the command"
 	@echo "  make demo   see it without one: a simulated Spark, in minutes"
 	@echo "  make test   test it all, in half an hour"
 	@echo
 	@echo "make help lists the rest."
 
+## For users
+
 .PHONY: help
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-
-## For users
+	@awk -F ':.*## ' '/^## / {print (n++ ? "\n" : "") substr($$0, 4)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' \
+	  $(MAKEFILE_LIST)
+	@echo
+	@echo "TWIN=LETTER uses another simulated Spark: TWIN=c make demo"
 
 .PHONY: setup
 setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the example
@@ -163,7 +166,7 @@ build: dev  ## Build the collection, look at what is in it, and import it as Gal
 	cd .cache/dist && env -u ANSIBLE_CONFIG ../../$(PYTHON) -m galaxy_importer.main *.tar.gz
 
 .PHONY: molecule
-molecule: dev engine  ## Every scenario against the twin, or one: make molecule SCENARIO=name
+molecule: dev engine  ## Every scenario against the twin, or one (SCENARIO=NAME)
 	@tools/twin.sh up
 	@for scenario in $(SCENARIO); do tools/molecule.sh "$$scenario"; done
 	@tools/twin.sh down

@@ -18,7 +18,7 @@ ENDPOINT = access.Endpoint(
         {"scope": "docker", "url": "http://172.17.0.1:8000"},
     ],
     keys={"default": f"{STATE}/proxy/keys/default"},
-    ca="/home/me/.config/dgx-spark-speculative/spark-1-ca.crt",
+    ca="/home/me/.config/dgx-spark-speculative/spark-1-192.0.2.11-ca.crt",
 )
 
 

@@ -69,7 +69,8 @@ class ActionModule(ActionBase):
             recipe = {**recipe, **arguments["overrides"]}
             check_given(recipe, **arguments["inputs"])
             if arguments["count_hosts_of"] == "inventory":
-                check_inventory(recipe, (variables.get("groups") or {}).get("sparks") or [])
+                sparks = (variables.get("groups") or {}).get("sparks") or []
+                check_inventory(recipe, sparks, variables.get("ansible_inventory_sources") or [])
             if arguments["count_hosts_of"] == "run":
                 check_run(recipe, variables.get("ansible_play_hosts_all") or [])
             return {"changed": False, "path": str(path), "recipe": recipe}

@@ -13,6 +13,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.placem
 # Options of Docker that name a port.
 PORTS = ("port", "address", "published_ports", "socket")
 KINDS = ("available", "free")
+# Other programs write meanwhile.
+WORTH_TELLING = 1_000_000
 
 
 def memory_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
@@ -21,6 +23,14 @@ def memory_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -
         f"{kind}: {amount(before[f'memory_{kind}'])} before, {amount(now[f'memory_{kind}'])} now" for kind in KINDS
     )
     return f"Memory {'; '.join(kinds)}."
+
+
+def disk_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
+    """Return how much more of the disks is free now, as text."""
+    released = now["disk_free"] - before["disk_free"]
+    return (
+        f"{amount(released)} of disk space are free again." if released >= WORTH_TELLING else "No disk space was freed."
+    )
 
 
 class ActionModule(ActionBase):
@@ -33,10 +43,11 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        before = self._task.args.get("memory_before")
+        before = self._task.args.get("machine_before")
         result = dict(self._execute_module(task_vars=task_vars))
         if before and "machine" in result:
             result["memory_released"] = memory_released(before, result["machine"])
+            result["disk_released"] = disk_released(before, result["machine"])
         docker, become = result.get("docker") or {}, self._connection.become
         if become is None or not docker.get("ports_in_use"):
             return result

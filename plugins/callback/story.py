@@ -16,14 +16,14 @@ description:
   - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs). It shows facts, changes and the
     progress of long work in a few words. If the results of hosts differ, each host has a line. A step without changes
     and without a text has no line.
-  - On a terminal, the current step is redrawn in place. Without a terminal, a long step prints its progress every ten
-    seconds at most.
+  - On a terminal, the current step is redrawn in place. A narrow terminal shows its progress without its title. Without
+    a terminal, a long step prints its progress every ten seconds at most.
   - A failure is printed once, when no C(rescue) can handle it any more, without an excerpt of the playbook. The line of
     a step names the failures that C(ignore_errors) ignores, and counts those that a C(rescue) handles.
   - If a task sets C(check_mode) itself in a run without check mode, its changes are not shown.
   - Warnings are printed at the end, or before the failure. The texts of M(ansible.builtin.debug) and the reports of
     this collection are printed in full. The report of a run that has changed nothing is shortened.
-  - Diffs of texts are printed in full. Diffs of data show only the differences.
+  - Diffs of texts are printed in full. Diffs of data show only the differences, without internal labels.
   - Lines are as wide as the terminal, and 100 columns at most.
   - With C(-v), the output is that of P(ansible.builtin.default#callback).
 extends_documentation_fragment:
@@ -96,6 +96,8 @@ class Story:
         self._names: dict[str, str] = {}
         self._held: list[Failure] = []
         self._failed: set[str] = set()
+        # Hosts with the line of a failed step.
+        self._marked: set[str] = set()
         # Hosts that stop because too many others failed.
         self._stopped: set[str] = set()
         self._talk: dict[str, list[str]] = {}
@@ -138,7 +140,7 @@ class Story:
         self._task = task
         self._step.begin(task, now)
         self._others = self._screen.others
-        self._screen.draw(self._at_work(self._step.task, self._step))
+        self._screen.draw(self._at_work(self._step, self._step.doing))
 
     def playbook_on_handler_task_start(self, task: t.Any) -> None:
         self.playbook_on_task_start(task)
@@ -242,7 +244,9 @@ class Story:
         """End the story if the process ends without the last event."""
         if self._step is not None:
             goes_on = GOES_ON if self._task is not None and is_followed(self._task) else ""
-            self._screen.show(f"interrupted during: {self._step.task}{goes_on}", colour("COLOR_ERROR"))
+            task = self._step.doing or self._step.entry.name or self._step.task
+            lines = wrap(f"interrupted during: {task}{goes_on}", "", "  ")
+            self._screen.show("\n".join(lines), colour("COLOR_ERROR"))
         self._end_step(last=True)
         self._settle(self._held)
         self._screen.release()
@@ -296,17 +300,20 @@ class Story:
 
     def _progress(self, text: str) -> None:
         host, _bar, rest = text.partition(" | ")
-        self._under_way(host, rest if len(self._hosts) == 1 else text)
+        shown = rest if len(self._hosts) == 1 else text
+        self._under_way(host, shown, shown)
 
-    def _under_way(self, about: str, text: str) -> None:
+    def _under_way(self, about: str, text: str, short: str = "") -> None:
         # Another thread may end the step, so read it once.
         step = self._step
         if step is not None:
-            self._screen.note(about, self._at_work(text, step), step.began)
+            self._screen.note(about, self._at_work(step, text, short), step.began)
 
-    def _at_work(self, text: str, step: Step) -> str:
-        name = step.entry.name
-        return f"{'':<8} {name or self._play.get_name()}: {text}"
+    def _at_work(self, step: Step, text: str, short: str = "") -> tuple[str, ...]:
+        """Return the line of the current step, and a shorter one for a narrow terminal."""
+        name = step.entry.name or self._play.get_name()
+        whole = f"{name}: {text}" if text else name
+        return f"{'':<8} {whole}", f"{'':<8} {short or step.entry.name or text or name}"
 
     def _end_step(self, last: bool = False) -> None:
         self._say()
@@ -322,8 +329,11 @@ class Story:
             self._counts[host, "changed"] += bool(seen.changed)
             self._counts[host, "differs"] += bool(seen.differs)
         failed = self._failed | {failure.host for failure in self._held}
-        if step.is_silent() and not failed & step.hosts.keys():
+        # Tasks of the playbook itself may only report the failure of an earlier step.
+        news = failed & step.hosts.keys() - (set() if step.entry.name else self._marked)
+        if step.is_silent(failed) and not news:
             return
+        self._marked |= news
         for found, text in step.lines(name, now, self._hosts, failed):
             self._screen.show(text, colour(COLOURS.get(found, "COLOR_ERROR")))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: job
-short_description: Return a program for long work on a Spark
+short_description: Return a program for long work on a Spark (internal)
 version_added: 0.1.0
 description:
   - Returns a program that continues after the run that started it has ended. It therefore needs nothing of Ansible.

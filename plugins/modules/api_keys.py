@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: api_keys
-short_description: Create and revoke the keys of the API proxy
+short_description: Create and revoke the keys of the API proxy (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: api_proxy
-short_description: Plan the endpoint of the API proxy, and check the access of clients
+short_description: Plan the endpoint of the API proxy, and check the access of clients (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: check_inputs
-short_description: Refuse inputs with a misspelt name or an invalid value
+short_description: Refuse inputs with a misspelt name or an invalid value (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

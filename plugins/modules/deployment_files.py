@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_files
-short_description: Write a deployment's directories and small text files in one call
+short_description: Write a deployment's directories and small text files in one call (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

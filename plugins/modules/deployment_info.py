@@ -226,6 +226,18 @@ companions:
   type: dict
   sample:
     proxy: running
+cleanup_began:
+  description:
+    - Time when a cleanup began that has not ended. Null without one.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: "2026-10-04T09:12:44Z"
+chat_url:
+  description:
+    - URL of Open WebUI on the Spark while it runs. Null without one.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: http://127.0.0.1:3000
 endpoint:
   description:
     - Endpoint of the API proxy while it runs, as the role C(api_proxy) recorded it. Null without one.
@@ -239,7 +251,7 @@ endpoint:
         url: https://spark-1.local:8443
     keys:
       default: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/default
-    ca: ~/.config/dgx-spark-speculative/spark-1-ca.crt
+    ca: ~/.config/dgx-spark-speculative/spark-1-192.0.2.11-ca.crt
 listens_on:
   description:
     - Address on which the server listens.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_plan
-short_description: Plan the containers of a deployment on one or more Sparks
+short_description: Plan the containers of a deployment on one or more Sparks (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

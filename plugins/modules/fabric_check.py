@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_check
-short_description: Check the link from one Spark to another
+short_description: Check the link from one Spark to another (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_network
-short_description: Configure the addresses of the fabric, with automatic rollback
+short_description: Configure the addresses of the fabric, with automatic rollback (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

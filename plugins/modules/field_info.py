@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: field_info
-short_description: Measure values that only a real Spark has
+short_description: Measure values that only a real Spark has (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

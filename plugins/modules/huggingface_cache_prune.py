@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_cache_prune
-short_description: Remove named or unused models from a Hugging Face cache
+short_description: Remove named or unused models from a Hugging Face cache (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lease
-short_description: Acquire the lease of a Spark for one run
+short_description: Acquire the lease of a Spark for one run (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Print the results of a run, and write facts to a JSON file
+short_description: Print the results of a run, and write facts to a JSON file (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

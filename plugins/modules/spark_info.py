@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: spark_info
-short_description: Gather facts of a DGX Spark, its user, Docker, network and records
+short_description: Gather facts of a DGX Spark, its user, Docker, network and records (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
@@ -77,7 +77,7 @@ options:
           port: {type: int, default: 2233, description: "The TCP port of the peer to connect to, or V(0) for none."}
           timeout: {type: int, default: 15, description: "Seconds for the whole check."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
-  memory_before: {type: dict, description: "An earlier result of V(machine), to say how much memory became available."}
+  machine_before: {type: dict, description: "An earlier result of V(machine), to say what became free."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -191,7 +191,7 @@ def main() -> None:
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "cluster": {"type": "dict", "options": CLUSTER},
             # For the action, which reports the difference.
-            "memory_before": {"type": "dict"},
+            "machine_before": {"type": "dict"},
         },
         supports_check_mode=True,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: update_info
-short_description: Find newer versions of a deployment's image and models
+short_description: Find newer versions of a deployment's image and models (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

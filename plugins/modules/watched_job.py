@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: watched_job
-short_description: Run a long job on the host and watch it
+short_description: Run a long job on the host and watch it (internal)
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.

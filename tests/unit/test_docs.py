@@ -63,6 +63,19 @@ def test_modules_with_common_defaults_exist_and_are_explained() -> None:
         assert [name for name in modules if f"| `{name}` |" not in page] == []
 
 
+def test_the_list_of_plugins_says_which_are_internal() -> None:
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    public = {
+        name for row in re.findall(r"^\| (`\w+`[^|]*)\|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    described = {
+        path.stem: line
+        for path in [*ROOT.glob("plugins/modules/*.py"), *ROOT.glob("plugins/lookup/*.py")]
+        for line in re.findall(r"^short_description: (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {name for name, line in described.items() if not line.endswith(" (internal)")} == public & described.keys()
+
+
 def test_the_readme_leads_to_each_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in sorted(ROOT.glob("docs/*.md")) if f"](docs/{page.name})" not in readme] == []

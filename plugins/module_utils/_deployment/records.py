@@ -27,6 +27,8 @@ GENERATIONS = "generations"
 DRAFT = ".draft-"
 # Other directories beside those of the deployments.
 NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "cluster", "proxy", PREVIOUS)
+# This file is there while a cleanup removes a deployment, or after one that was interrupted.
+CLEANUP = "cleanup-began"
 # The names of images that were pulled, or served before a cleanup, one in a file.
 IMAGES = "images"
 # A benchmark's result for a deployment, with or without a choice.

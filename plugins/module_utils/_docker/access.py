@@ -214,6 +214,7 @@ def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return the main facts of a container, running or not."""
     config, state = inspected.get("Config") or {}, inspected.get("State") or {}
     host_config = inspected.get("HostConfig") or {}
+    policy = (host_config.get("RestartPolicy") or {}).get("Name")
     return {
         "name": str(inspected.get("Name")).lstrip("/"),
         "id": inspected["Id"],
@@ -228,7 +229,9 @@ def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
         "started_at": state.get("StartedAt"),
         "finished_at": state.get("FinishedAt"),
         "restart_count": inspected.get("RestartCount"),
-        "restart_policy": (host_config.get("RestartPolicy") or {}).get("Name"),
+        "restart_policy": policy,
+        # Docker does not start it by itself.
+        "is_stopped": policy == "no" and state.get("Status") in ("created", "exited"),
         "network_mode": host_config.get("NetworkMode"),
         "published_ports": [str(port) for port in published_by(host_config)],
     }

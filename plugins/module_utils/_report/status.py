@@ -164,6 +164,8 @@ class Status:
     listens_on: str | None = None
     # The containers beside it that are there, by what they are, each with Docker's word for its state.
     companions: dict[str, str] = dataclasses.field(default_factory=dict)
+    # The address of Open WebUI on the Spark while it runs.
+    chat_url: str | None = None
     # The endpoints of the proxy, as stored by the role api_proxy.
     endpoint: dict[str, t.Any] | None = None
     target_model: str | None = None
@@ -185,6 +187,8 @@ class Status:
     acceptance_length: float | None = None
     tokens_per_second: float | None = None
     measured: str | None = None
+    # When a cleanup began that has not ended.
+    cleanup_began: str | None = None
     findings: list[dict[str, str]] = dataclasses.field(default_factory=list)
     restarts: int | None = None
     memory_total: int | None = None

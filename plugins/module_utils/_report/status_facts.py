@@ -28,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.cach
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import CONTAINERD, store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed_endpoint
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import in_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
     CachedModel,
     cached_models,
@@ -60,6 +61,8 @@ JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "jobs/*/log")
 # The labels of other containers of this collection. Users can choose their names.
 BESIDE = {"proxy": "api_proxy", "Open WebUI": "open_webui"}
+# Where what is published on every address is reached on the Spark itself.
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class StatusInspector(Gatherer):
@@ -87,7 +90,7 @@ class StatusInspector(Gatherer):
         self._look("disks", self._disks)
         slot = brief_slot(facts.slot) if facts.slot else None
         status.container = self._container(slot)
-        status.companions = self._beside()
+        status.companions, status.chat_url = self._beside()
         status.endpoint = (
             exposed_endpoint(self._state_directory / "proxy") if status.companions.get("proxy") == "running" else None
         )
@@ -97,6 +100,7 @@ class StatusInspector(Gatherer):
         previous = records.previous(self._state_directory)
         if previous and previous.get("format") == records.FORMAT:
             status.previous = Previous.of(previous, facts.record)
+        status.cleanup_began = self._cleanup_began(status.deployed_at or "")
         status.jobs = self._jobs()
         status.lease = self._run()
         self._memory_now()
@@ -131,13 +135,21 @@ class StatusInspector(Gatherer):
             self._problem = str(e).rstrip(".")
         return None
 
-    def _beside(self) -> dict[str, str]:
-        """Return the states of the other containers of this collection."""
+    def _beside(self) -> tuple[dict[str, str], str | None]:
+        """Return the states of the other containers of this collection, and the URL of Open WebUI."""
         containers = self._ask_docker(lambda: self._engine.find("/containers/json?all=1")) or []
-        states = {
-            (container["Labels"] or {}).get(f"{records.LABEL}role"): container["State"] for container in containers
-        }
-        return {what: states[role] for what, role in BESIDE.items() if role in states}
+        by_role = {(container["Labels"] or {}).get(f"{records.LABEL}role"): container for container in containers}
+        ports = (port for port in by_role.get("open_webui", {}).get("Ports") or [] if port.get("IP"))
+        urls = (f"http://{in_url(LOOPBACK.get(port['IP'], port['IP']))}:{port['PublicPort']}" for port in ports)
+        return {what: by_role[role]["State"] for what, role in BESIDE.items() if role in by_role}, next(urls, None)
+
+    def _cleanup_began(self, deployed_at: str) -> str | None:
+        """Return when a cleanup began that has not ended; None if there is none, or a later deployment."""
+        with contextlib.suppress(OSError):
+            when = (self._state_directory / records.CLEANUP).stat().st_mtime
+            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))
+            return began if began > deployed_at else None
+        return None
 
     def _image(self, reference: str | None) -> dict[str, t.Any]:
         return (self._ask_docker(functools.partial(self._engine.image, reference)) if reference else None) or {}

@@ -193,6 +193,22 @@ class Facts(t.TypedDict):
     memory_available: int
     # Memory without any content, not even page cache.
     memory_free: int
+    # Free bytes of all local disks.
+    disk_free: int
+
+
+def disk_free(mounts: str) -> int:
+    """Return the free bytes of the disks in the text of /proc/mounts. A disk may be mounted several times."""
+    points = [
+        fields[1] for line in mounts.splitlines() if (fields := line.split(" ")) and fields[0].startswith("/dev/")
+    ]
+    disks = {}
+    for point in points:
+        # The kernel writes a blank in a path as an octal number. A mount may be hidden from this user.
+        with contextlib.suppress(OSError):
+            path = Path(point.replace("\\040", " "))
+            disks[path.stat().st_dev] = os.statvfs(path)
+    return sum(disk.f_bavail * disk.f_frsize for disk in disks.values())
 
 
 def look() -> Facts:
@@ -213,4 +229,5 @@ def look() -> Facts:
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
         "memory_free": memory["MemFree"],
+        "disk_free": disk_free(Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")),
     }

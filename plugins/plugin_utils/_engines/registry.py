@@ -46,8 +46,8 @@ def build(engine: Engine, request: Request) -> Built:
     errors = [
         Finding(
             name,
-            f"is an option of {other.words}, and {engine.words} serves this recipe. Remove it, or set the recipe's "
-            f"engine to {other.name}",
+            f"is an option of {other.words}, and {engine.words} serves this recipe. Remove it, or serve a recipe with "
+            f"engine {other.name}",
         )
         for name, other in foreign.items()
     ]

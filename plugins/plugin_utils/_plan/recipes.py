@@ -14,7 +14,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
@@ -29,6 +30,10 @@ VERDICTS = {
     memory.DOES_NOT_FIT: "no",
     memory.UNKNOWN: "not known yet",
 }
+# What fits comes first; what needs more Sparks comes last.
+ORDER = tuple(VERDICTS[verdict] for verdict in (memory.FITS, memory.LESS_CONTEXT, memory.UNKNOWN, memory.DOES_NOT_FIT))
+NOTHING = "nothing"
+INDENT = " " * 6
 HUB = ("id", "revision", "include", "exclude")
 NOTES = (
     "'fits now' counts with the recipe's values and the memory that is available now. The size of a model that is not "
@@ -100,7 +105,7 @@ def to_download(found: Found, recipe: Mapping) -> str:
     image = {None: ["image not known"], False: ["image"], True: []}[found.has_image(recipe)]
     known = [model.get("bytes_missing") for model in missing]
     size = "" if None in known else f" ({amount(sum(filter(None, known)))})"
-    return ", ".join([*image, *([f"models{size}"] if missing else [])]) or "nothing"
+    return ", ".join([*image, *([f"models{size}"] if missing else [])]) or NOTHING
 
 
 def facts(found: Found) -> dict[str, t.Any]:
@@ -130,16 +135,40 @@ def about(recipe: Mapping) -> str:
     return f"{recipe['target']}{draft}; {method}; {engine}"
 
 
+def deployed(found: Found, recipe: Mapping) -> bool:
+    """Return whether the serving container runs this recipe."""
+    slot = found.docker.get("slot") or {}
+    return slot.get("state") == "running" and (slot["labels"] or {}).get(f"{LABEL}deployment") == recipe["name"]
+
+
+def in_order(found: Found) -> list[tuple[str, ...]]:
+    """Return the cells of each recipe: what is deployed first, then what fits, and of that what is there."""
+    rows = []
+    for name, recipe in found.named.items():
+        verdict, missing = fits(found, recipe), to_download(found, recipe)
+        place = ORDER.index(verdict) if verdict in ORDER else len(ORDER)
+        rank = (not deployed(found, recipe), place, missing != NOTHING, found.has_image(recipe) is not True)
+        rows.append((rank, (name, str(recipe["sparks"]), verdict, there(found, recipe), missing)))
+    return [cells for _rank, cells in sorted(rows, key=lambda row: row[0])]
+
+
+def table(cells: t.Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """Return the lines of each recipe and of the heading, which are a table if the page is wide enough."""
+    widths = [max(len(row[column]) for row in (COLUMNS, *cells)) for column in range(len(COLUMNS))]
+    rows = ["  " + "  ".join(text.ljust(wide) for text, wide in zip(row, widths)).rstrip() for row in (COLUMNS, *cells)]
+    if max(map(len, rows)) <= width():
+        return [[row] for row in rows]
+    sentences = ("; ".join(f"{name}: {text}" for name, text in zip(COLUMNS[1:], row[1:])) for row in cells)
+    return [[], *([f"  {row[0]}", *wrap_text(text, INDENT, INDENT)] for row, text in zip(cells, sentences))]
+
+
 def render(host: str, found: Found) -> list[str]:
     """Return the table: a row a recipe, and below it what it serves."""
-    cells = [COLUMNS] + [
-        (name, str(recipe["sparks"]), fits(found, recipe), there(found, recipe), to_download(found, recipe))
-        for name, recipe in found.named.items()
-    ]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
-    heading, *rows = ["  " + "  ".join(text.ljust(wide) for text, wide in zip(row, widths)).rstrip() for row in cells]
-    lines = [f"{host}: {len(found.named)} recipes", "", heading]
-    for row, recipe in zip(rows, found.named.values()):
-        lines += [row, *wrap_text(about(recipe), "      ", "      ")]
+    cells = in_order(found)
+    heading, *rows = table(cells)
+    here = "".join(f", {name} is deployed" for name, recipe in found.named.items() if deployed(found, recipe))
+    lines = [f"{host}: {len(found.named)} recipes{here}", "", *heading]
+    for row, (name, *_cells) in zip(rows, cells):
+        lines += [*row, *wrap_text(about(found.named[name]), INDENT, INDENT)]
     problems = [f"    {line}" for problem in found.problems for line in problem.splitlines()]
     return [*lines, *section("Notes", NOTES), *(["", "  Cannot be used:", *problems] if problems else [])]

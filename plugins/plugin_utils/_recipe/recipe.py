@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import re
 import typing as t
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import yaml
 from ansible.utils.vars import merge_hash
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
 )
@@ -45,7 +47,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.reg
     engine_of,
     refused_method,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
@@ -554,19 +555,8 @@ def usable(directory: Path) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
     return recipes, problems
 
 
-def listing(directory: Path) -> list[str]:
-    """Return the shipped recipes as a table for people; one that cannot be used is named below it."""
-    usable, others = [], []
-    for name, path in shipped(directory).items():
-        try:
-            usable.append(load(path))
-        except RecipeError:
-            others.append(f"{name} cannot be used; give it with -e recipe={name} to see why")
-    return [*recipe_table.lines(usable), *others]
-
-
 def find(recipe: str, directory: Path, working_directory: Path) -> Path:
-    """Return the file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
+    """Return the file of a recipe given by shipped name or by path; raises RecipeError, which says where all are."""
     known = shipped(directory)
     if recipe in known:
         return known[recipe]
@@ -579,24 +569,35 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
         is_directory = path.is_dir()
     if len(recipe) > 200:
         recipe = f"{recipe[:197]}..."
+    remedy = "-e recipe= takes the path of a file or a shipped name; recipes.yml lists all."
     if not recipe:
-        problem = "No recipe was given."
-    elif is_directory:
-        problem = f"'{recipe}' is a directory."
-    else:
-        problem = f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}"
-    remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
-    raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
+        names = ", ".join(known)
+        raise RecipeError(f"No recipe was given. Add -e recipe= with the path of a file, or one of these:\n{names}")
+    if is_directory:
+        raise RecipeError(f"'{recipe}' is a directory: {remedy}")
+    raise RecipeError(f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}\n{remedy}")
 
 
-def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
-    """Raise RecipeError if the inventory has another number of Sparks than a recipe needs."""
+def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str], sources: t.Sequence[str]) -> None:
+    """Raise RecipeError if the inventory, read from these sources, has another number of Sparks than a recipe needs."""
     needed = recipe["sparks"]
     if len(hosts) == needed:
         return
-    remedy = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
-    if needed == 1 and hosts:
-        remedy = f"For one of them add --limit, such as --limit {hosts[0]}."
+    if len(hosts) > needed:
+        limit = ",".join(hosts[:needed])
+        remedy = f"{'For one of them' if needed == 1 else 'To choose them'} add --limit, such as --limit {limit}."
+    elif hosts:
+        names = (name for number in itertools.count(1) if (name := f"spark-{number}") not in hosts)
+        added = "".join(
+            f"\n    {name}:\n      ansible_host: ADDRESS\n      ansible_user: USER"
+            for name in itertools.islice(names, needed - len(hosts))
+        )
+        remedy = f"Add to the hosts in {join_words(sources)}:{added}"
+    else:
+        remedy = (
+            f"The inventory is {join_words(sources)}. Edit it ('make setup' makes inventory/hosts.yml from the "
+            "example) or give another inventory with -i."
+        )
     raise RecipeError(
         f"Recipe '{recipe['name']}' needs {needed} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. "
         f"{remedy}"

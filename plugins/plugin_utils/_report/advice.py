@@ -116,6 +116,8 @@ def advice(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the next commands."""
     other = "" if status.state in (*SERVING, RANK_RUNS) else _gone_elsewhere(host, status, around)
     result = _mixed_advice(host, status, other) if other else _for_the_state(host, status)
+    if status.cleanup_began and not status.lease:
+        result.insert(0, Advice("Finish the interrupted cleanup", "cleanup", _nodes(host, status)))
     result += _rollback_advice(host, status, around)
     removable = status.disk.reclaimable_bytes or 0
     if removable >= WORTH_REMOVING:

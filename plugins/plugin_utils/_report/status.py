@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Rail,
     describe_rail,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, section, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
@@ -94,6 +94,11 @@ def _count(number: int, noun: str) -> str:
 
 def _is_worker(status: Status) -> bool:
     return status.cluster is not None and status.cluster["rank"] > 0
+
+
+def _url(status: Status) -> str:
+    """Return the URL of the API; empty for a worker, which has none, and for a stopped server."""
+    return "" if _is_worker(status) or status.state == "stopped" else status.url or ""
 
 
 def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
@@ -280,6 +285,8 @@ def _guard(guard: Facts) -> str:
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.reason
+    if status.cleanup_began:
+        yield "cleanup", f"began {status.cleanup_began} and has not ended"
     yield "lease", describe_holder(status.lease) if status.lease else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
@@ -289,11 +296,12 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "deployment", f"{displayed(status.deployment, status.variant)}{when}"
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
-    if status.url and not _is_worker(status):
-        yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
+    if url := _url(status):
+        yield from access.rows(url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
-    yield from status.companions.items()
+    for name, state in status.companions.items():
+        yield name, f"{state}, {status.chat_url}" if status.chat_url and name == "Open WebUI" else state
     if status.image:
         yield "image", _image(status.image)
     for model in status.models:
@@ -318,9 +326,11 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
     for name, value in _rows(status):
         if value:
             lines += wrap_text(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    if status.url and not _is_worker(status):
-        first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
+    if url := _url(status):
+        first = access.opening(url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
+    if status.chat_url and not reach.local:
+        lines += ["", "  Open an SSH tunnel to Open WebUI:", *command(reach.tunnel(status.chat_url))]
     lines += section("Findings", (finding["message"] for finding in status.findings))
     lines += section("Not checked", status.not_checked)
     lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])

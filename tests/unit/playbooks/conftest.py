@@ -75,7 +75,7 @@ module = AnsibleModule({name: {"type": "raw"} for name in ("name", "timeout")}, 
 if module.params["name"] == "release:used":
     said = '409 Client Error: Conflict ("conflict: container 12 is using its referenced image 34")'
     module.fail_json(msg="Error removing image release:used - " + said)
-is_here = module.params["name"] == "release:here"
+is_here = module.params["name"].endswith("release:here")
 module.exit_json(changed=is_here, image={"Size": 20_400_000_000} if is_here else {})
 """
 # Of images with an SSH server there are none.
@@ -115,6 +115,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
         *arguments: str,
         inputs: dict[str, t.Any] | None = None,
         labels: dict[str, str | None] | None = None,
+        container: dict[str, t.Any] | None = None,
         **play: t.Any,
     ) -> Said:
         (doubles / "docker_container.py").write_text(CONTAINER % name, encoding="utf-8")
@@ -122,7 +123,8 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
             **SERVES["Config"],
             "Labels": {name: text for name, text in {**LABELS, **(labels or {})}.items() if text is not None},
         }
-        pages = {**PAGES, f"/containers/{name}/json": {**SERVES, "Name": f"/{name}", "Config": config}}
+        inspected = {**SERVES, "Name": f"/{name}", "Config": config, **(container or {})}
+        pages = {**PAGES, f"/containers/{name}/json": inspected}
         include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": entry}
         run = {"name": "Do it", "ansible.builtin.include_role": include}
         begin = {"name": "Play", "hosts": "all", "gather_subset": ["min"], **play}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.playbooks.conftest import NAME, Said
+from tests.unit.playbooks.conftest import NAME, SERVES, Said
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,6 +21,21 @@ def test_a_server_that_goes_on_was_not_stopped(check: t.Callable[..., Said]) -> 
     assert said.code == 0, said.text
     assert "Would be stopped." in said.text
     assert "Stopped." not in said.text
+
+
+@pytest.mark.parametrize("arguments", [(), ("--check",)])
+def test_a_server_that_is_stopped_is_not_stopped_again(
+    check: t.Callable[..., Said], arguments: tuple[str, ...]
+) -> None:
+    stopped = {
+        "State": {**SERVES["State"], "Status": "exited", "Running": False},
+        "HostConfig": {**SERVES["HostConfig"], "RestartPolicy": {"Name": "no"}},
+    }
+    said = check("speculative_serve", "stop", NAME, *arguments, container=stopped)
+    assert said.code == 0, said.text
+    assert "spark-1: Already stopped." in said.text
+    assert "changed=0" in said.text
+    assert "Memory available" not in said.text
 
 
 def test_who_removes_a_server_is_not_told_how_to_start_it_again(check: t.Callable[..., Said]) -> None:

@@ -90,7 +90,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     ("slot", "former", "words"),
     [
         (NAME, [], ["release:1 is not here, so there is nothing to remove."]),
-        ("gone", ["release:here", "release:2"], ["release:here (20.4 GB) was removed.", "release:2 is not here"]),
+        ("gone", ["release:here", "release:2"], ["release:here (20.4 GB) was removed."]),
         ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
         # With an earlier cleanup the record is gone, too.
         ("gone", [], ["No image was removed, since no record names the image of the deployment."]),
@@ -103,6 +103,15 @@ def test_what_becomes_of_the_image_is_said(
     said = check("engine_container", "absent", slot, inputs=inputs)
     assert said.code == 0, said.text
     assert [word for word in words if word not in said.text] == [], said.text
+
+
+def test_a_cluster_image_is_named_and_what_was_never_there_is_not(tmp_path: Path, check: t.Callable[..., Said]) -> None:
+    double = tmp_path / "collections/ansible_collections/community/docker/plugins/modules/docker_host_info.py"
+    tags = [f"{NAME}/release:here", "<none>:<none>"]
+    double.write_text(double.read_text(encoding="utf-8").replace("images=[]", f"images=[{{'RepoTags': {tags}}}]"))
+    said = check("engine_container", "absent", inputs={"engine_container_remove_image": True})
+    assert f"{NAME}/release:here (20.4 GB) was removed." in said.text
+    assert "is not here" not in said.text
 
 
 @pytest.mark.parametrize("entry", ["rollback", "start"])
@@ -132,6 +141,20 @@ def test_another_format_is_removed(tmp_path: Path, check: t.Callable[..., Said])
     said = check("speculative_serve", "absent", labels={FORMAT: ""})
     assert said.code == 0, said.text
     assert not record.exists()
+
+
+def test_a_cleanup_that_breaks_off_leaves_a_mark_and_one_that_ends_leaves_none(
+    tmp_path: Path, check: t.Callable[..., Said]
+) -> None:
+    double = tmp_path / "collections/ansible_collections/community/docker/plugins/modules/docker_volume.py"
+    works = double.read_text(encoding="utf-8")
+    double.write_text("#!/usr/bin/python\nraise SystemExit('Docker is gone.')\n", encoding="utf-8")
+    assert check("speculative_serve", "absent").code != 0
+    assert (tmp_path / NAME / "cleanup-began").exists()
+    double.write_text(works, encoding="utf-8")
+    said = check("speculative_serve", "absent")
+    assert said.code == 0, said.text
+    assert not (tmp_path / NAME).exists()
 
 
 def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..., Said]) -> None:

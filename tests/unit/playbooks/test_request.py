@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[3]
             {"recipe": "single_qwen3_30b"},
             "recipe is 'single_qwen3_30b', but this playbook serves only 'single_eagle3'.",
         ),
+        ("check_recipe", {"recipe": "single_eagl3"}, "did you mean 'single_eagle3'?"),
+        ("check_recipe", {"recipe": "single_eagle3", "variant": "qa"}, None),
         ("request", {"speculation": "maybe"}, "speculation is 'maybe', but must be true or false"),
         ("request", {"speculatoin": "off"}, "speculatoin is not known; did you mean 'speculation'?"),
         ("request", {"previous": "true"}, None),

@@ -10,9 +10,24 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import GENERATIONS
+
 
 def is_nothing(value: t.Any) -> bool:
     return value is None or value in ("", [], {})
+
+
+def is_internal(mount: t.Any) -> bool:
+    """Return whether a mount is the directory of a generation, whose files have a diff of their own."""
+    return isinstance(mount, dict) and f"/{GENERATIONS}/" in str(mount.get("source"))
+
+
+def without_internals(value: t.Any) -> t.Any:
+    """Return data without this collection's labels, most of which are hashes, and without generations."""
+    if isinstance(value, dict):
+        return {key: without_internals(item) for key, item in value.items() if not str(key).startswith(LABEL)}
+    return [without_internals(item) for item in value if not is_internal(item)] if isinstance(value, list) else value
 
 
 def plain(value: t.Any) -> t.Any:
@@ -54,6 +69,7 @@ def changes(diff: t.Any) -> t.Any:
     old, new = (diff.get("before"), diff.get("after")) if isinstance(diff, dict) else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict):
         return diff
+    old, new = without_internals(old), without_internals(new)
     # Keep texts that identify the object, such as its path.
     same = {key: text for key, text in old.items() if isinstance(text, str) and text == new.get(key)}
     before, after = apart(old, new)

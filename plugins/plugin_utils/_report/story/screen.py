@@ -54,15 +54,23 @@ def folded(text: str) -> str:
     return " ".join(text.split()).rstrip(". ")
 
 
-def cut(text: str, cells: int) -> str:
-    """Return the part of a text that fits into this many cells. Some characters need two."""
-    used, kept = 0, ""
-    for character in printable(text):
-        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if used > cells:
-            return kept
-        kept += character
-    return kept
+def cells(text: str) -> int:
+    """Return the cells of a terminal that a text needs. Some characters need two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def cut(texts: t.Sequence[str], room: int) -> str:
+    """Return the first text that fits into this many cells; if none does, both ends of the last one."""
+    *_others, text = shown = [printable(text) for text in texts]
+    for candidate in shown:
+        if cells(candidate) <= room:
+            return candidate
+    middle = len(text) // 2
+    head, tail = text[:middle], text[middle:]
+    while head and cells(f"{head}...{tail}") > room:
+        # The end often has the time that is left.
+        head, tail = (head[:-1], tail) if cells(head) >= cells(tail) else (head, tail[1:])
+    return f"{head}...{tail}"
 
 
 def wrap(text: str, first: str = "", further: str = "", columns: int | None = None) -> list[str]:
@@ -169,20 +177,20 @@ class Screen:
                 sys.stdout.flush()
                 self._drawn = False
 
-    def draw(self, text: str) -> None:
-        """Draw the status line, if there is a terminal."""
+    def draw(self, texts: t.Sequence[str]) -> None:
+        """Draw the first of the texts that fits as the status line, if there is a terminal."""
         if self.draws:
             with self._lock:
                 # The last cell stays empty: with it, some terminals begin a new line.
-                sys.stdout.write("\r\033[2K" + cut(text, terminal() - 1))
+                sys.stdout.write("\r\033[2K" + cut(texts, terminal() - 1))
                 sys.stdout.flush()
                 self._drawn = True
 
-    def note(self, about: str, text: str, since: float) -> None:
-        """Draw the status line. Without a terminal, print the text every NOTE_EVERY_S seconds."""
+    def note(self, about: str, texts: t.Sequence[str], since: float) -> None:
+        """Draw the status line. Without a terminal, print the first text every NOTE_EVERY_S seconds."""
         now = self._clock()
         if self.draws:
-            self.draw(text)
+            self.draw(texts)
         elif now - self._noted.get(about, since) >= NOTE_EVERY_S:
             self._noted[about] = now
-            self.show(text)
+            self.show(texts[0])

@@ -167,6 +167,11 @@ class Step:
         self.task, self._task_began = task_name(task), now
         self._is_candidate = not is_silent(task)
 
+    @property
+    def doing(self) -> str:
+        """The name of the current task; empty if it does not help a user."""
+        return self.task if self._is_candidate else ""
+
     def _end_task(self, now: float) -> None:
         passed = now - self._task_began
         if self._is_candidate and passed > self._longest[1]:
@@ -176,9 +181,9 @@ class Step:
         self._end_task(now)
         return self._longest[0] or self.task
 
-    def is_silent(self) -> bool:
+    def is_silent(self, failed: t.Collection[str] = ()) -> bool:
         """Return whether the step needs no line: nothing was changed, and there is no text."""
-        return not any(seen.words() or seen.changed or seen.differs for seen in self.hosts.values())
+        return not any(seen.words(host in failed) or seen.changed or seen.differs for host, seen in self.hosts.items())
 
     def lines(
         self, name: str, now: float, nodes: t.Collection[str], failed: t.Collection[str]

@@ -52,3 +52,11 @@ def test_what_was_given_back_is_told_in_words() -> None:
     before, now = ({"memory_available": many * 10**9, "memory_free": many * 10**8} for many in (4, 110))
     told = "Memory available: 4.0 GB before, 110 GB now; free: 400 MB before, 11.0 GB now."
     assert spark_info.memory_released(before, now) == told
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [(93 * 10**9, "92.0 GB of disk space are free again."), (10**9 + 4096, "No disk space was freed."), (0, "No disk")],
+)
+def test_how_much_of_the_disk_is_free_again(now: int, told: str) -> None:
+    assert spark_info.disk_released({"disk_free": 10**9}, {"disk_free": now}).startswith(told)

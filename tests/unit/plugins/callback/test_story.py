@@ -135,6 +135,7 @@ def compare(name: str, text: str) -> None:
         ("dealt_with", "dealt_with", ["--limit", "one"]),
         ("another_cause", "another_cause", ["--limit", "one"]),
         ("somebody_elses", "somebody_elses", []),
+        ("preflight", "preflight", []),
         ("retries", "retries", []),
         ("unreachable", "unreachable", []),
         ("nobody", "nobody", []),
@@ -162,6 +163,7 @@ def test_ctrl_c_says_what_goes_on(runner: Runner) -> None:
     file = runner.place / "one"
     shown = interrupted(runner, "follow_long", lambda: file.exists() and len(file.read_text()) > 1)
     assert "interrupted during: Download, which keeps running. Run the same command to reattach" in shown
+    assert max(map(len, shown.splitlines())) <= 100
 
 
 def test_verbose_is_ansibles_own_output(runner: Runner) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import calendar
 import dataclasses
 import errno
 import json
@@ -298,7 +299,36 @@ def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
     serving.docker.pages["/containers/json?all=1"] = others
     result = look()
     assert result["companions"] == {"proxy": "running", "Open WebUI": "exited"}
+    assert result["chat_url"] is None
     assert ["proxy", "running"] in [line.split() for line in result["lines"]]
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [("127.0.0.1", "http://127.0.0.1:3000"), ("0.0.0.0", "http://127.0.0.1:3000"), ("::1", "http://[::1]:3000")],
+)
+def test_a_chat_page_has_an_address_while_it_runs(serving: Spark, look: Look, address: str, url: str) -> None:
+    serving.says("running")
+    ports = [{"PrivatePort": 9000}, {"IP": address, "PrivatePort": 8080, "PublicPort": 3000}]
+    page = {"Labels": {"dgx_spark.speculative.role": "open_webui"}, "State": "running", "Ports": ports}
+    serving.docker.pages["/containers/json?all=1"] = [page]
+    result = look()
+    assert result["chat_url"] == url
+    assert ["Open", "WebUI", "running,", url] in [line.split() for line in result["lines"]]
+
+
+@pytest.mark.parametrize(("when", "began"), [("2026-10-04T09:12:45Z", True), ("2026-10-04T09:12:43Z", False)])
+def test_a_cleanup_that_was_interrupted_is_shown_until_the_next_deployment(
+    serving: Spark, look: Look, when: str, began: bool
+) -> None:
+    serving.says("running")
+    assert look()["cleanup_began"] is None
+    mark = serving.state / "cleanup-began"
+    mark.touch()
+    os.utime(mark, (calendar.timegm(time.strptime(when, "%Y-%m-%dT%H:%M:%SZ")),) * 2)
+    result = look()
+    assert result["cleanup_began"] == (when if began else None)
+    assert any(line.startswith("  cleanup ") for line in result["lines"]) == began
 
 
 def test_check_mode_is_the_same(serving: Spark, look: Look) -> None:

@@ -135,6 +135,7 @@ def test_usable(look: Look) -> None:
         "finished_at": "F",
         "restart_count": 2,
         "restart_policy": "unless-stopped",
+        "is_stopped": False,
         "network_mode": "bridge",
         "published_ports": ["127.0.0.1:8001:8000/tcp"],
         "rdma_filter": "",

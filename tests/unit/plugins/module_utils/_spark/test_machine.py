@@ -115,6 +115,15 @@ def test_a_driver_that_does_not_answer_says_why(
     assert str(e.value) == expected
 
 
+def test_a_disk_counts_once_and_what_is_no_disk_does_not(tmp_path: Path) -> None:
+    (blank := tmp_path / "a blank").mkdir()
+    place = str(blank).replace(" ", "\\040")
+    once = machine.disk_free(f"/dev/sda1 {place} ext4 rw 0 0\n")
+    assert once > 0
+    more = f"/dev/sda1 {place} ext4 rw 0 0\n/dev/sda1 {tmp_path} ext4 rw 0 0\n/dev/sdb1 /no/such ext4 rw 0 0\n"
+    assert machine.disk_free(f"{more}tmpfs / tmpfs rw 0 0\n\n") == pytest.approx(once, rel=0.05)
+
+
 def test_who_else_ends_programs_when_the_memory_is_short(tmp_path: Path) -> None:
     for pid, name in ((1, "systemd"), (812, "systemd-oomd"), (913, "earlyoom"), (914, "earlyoom")):
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)

@@ -111,7 +111,7 @@ def test_options_of_another_engine(engine: str, image: str, options: dict[str, t
     own = ENGINES[engine]
     built = build(own, Request(image, "none", options=options))
     told = {error.path: error.message for error in built.errors}
-    says = f"is an option of {foreign}, and {own.words} serves this recipe. Remove it, or set"
+    says = f"is an option of {foreign}, and {own.words} serves this recipe. Remove it, or serve a recipe with engine "
     assert [path for path, message in told.items() if message.startswith(says)] == (list(options) if foreign else [])
     assert built.errors == own.build(Request(image, "none", options=options)).errors or foreign
 

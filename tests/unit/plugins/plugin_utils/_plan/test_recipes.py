@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import Page
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.recipes import Found, render
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, complete, load
 
@@ -67,6 +69,38 @@ def test_what_is_there_fits_and_needs_nothing() -> None:
 )
 def test_whether_it_fits(changes: dict[str, t.Any], fits: str) -> None:
     assert row(**changes)[2] == fits
+
+
+SMALL, LARGE = {**RECIPE, "name": "small"}, load(RECIPES / "single_eagle3.yml")
+BOTH = Found(
+    {"a_large": LARGE, "small": SMALL},
+    [],
+    {"images": [RECIPE["image"]], "memory": MEMORY},
+    {"repositories": [{**MODEL, "verified": True}], "model_facts": {MODEL["id"]: FACTS}},
+    1,
+    12,
+)
+
+
+def names(found: Found) -> list[str]:
+    return [line.split()[0] for line in render("spark-1", found) if line.startswith(("  a_large", "  small"))]
+
+
+def test_what_is_deployed_comes_first_and_then_what_fits() -> None:
+    assert names(BOTH) == ["small", "a_large"]
+    slot = {"state": "running", "labels": {"dgx_spark.speculative.deployment": "single_eagle3"}}
+    with_slot = dataclasses.replace(BOTH, docker={**BOTH.docker, "slot": slot})
+    assert names(with_slot) == ["a_large", "small"]
+    assert render("spark-1", with_slot)[0] == "spark-1: 2 recipes, a_large is deployed"
+    stopped = dataclasses.replace(BOTH, docker={**BOTH.docker, "slot": {**slot, "state": "exited"}})
+    assert names(stopped) == ["small", "a_large"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_list_is_as_wide_as_the_page(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(Page, "columns", columns)
+    found = dataclasses.replace(BOTH, named={"single_nemotron_3_super_mtp_trtllm": LARGE})
+    assert max(map(len, render("spark-1", found))) <= columns
 
 
 def test_two_sparks_suffice_for_what_needs_two() -> None:

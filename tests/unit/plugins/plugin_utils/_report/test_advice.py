@@ -109,6 +109,13 @@ def test_the_next_command(state: str | None, command: str) -> None:
     assert command in "\n".join(lines("spark-1", Status(state=state), Around()))
 
 
+def test_an_interrupted_cleanup_is_finished_first_and_one_that_goes_on_is_not() -> None:
+    status = Status(state="stopped", cleanup_began="2026-10-04T09:12:44Z")
+    assert lines("spark-1", status, Around())[0] == "Finish the interrupted cleanup: cleanup.yml"
+    held = dataclasses.replace(status, lease={"owner": "a@b"})
+    assert "cleanup.yml" not in "\n".join(lines("spark-1", held, Around()))
+
+
 def test_one_that_is_well_is_not_told_to_go_back() -> None:
     well = Status(state="ready", previous=ALONE_BEFORE, disk=Disk(reclaimable_bytes=999_999_999))
     assert lines("spark-1", well, Around(BOTH)) == []

@@ -27,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
     duration,
     heading,
@@ -117,6 +118,20 @@ def test_the_size_of_a_compressed_image_is_called_so() -> None:
     # Nothing is said of a size that is not known.
     disk = dataclasses.replace(disk, image_bytes=None, previous_image_bytes=None)
     assert "  disk: image        none in use" in render("spark-1", dataclasses.replace(SERVING, disk=disk))
+
+
+def test_a_stopped_server_has_no_url_and_no_tunnel() -> None:
+    laptop = Reach(local=False, host="10.0.0.5")
+    assert "127.0.0.1:8000" in "\n".join(render("spark-1", SERVING, reach=laptop))
+    stopped = dataclasses.replace(SERVING, state="stopped")
+    assert "127.0.0.1:8000" not in "\n".join(render("spark-1", stopped, reach=laptop))
+
+
+def test_a_chat_page_on_another_machine_has_a_tunnel_of_its_own() -> None:
+    serving = dataclasses.replace(SERVING, chat_url="http://127.0.0.1:3000")
+    tunnel = "ssh -N -L 3000:127.0.0.1:3000 10.0.0.5"
+    assert tunnel in "\n".join(render("spark-1", serving, reach=Reach(local=False, host="10.0.0.5")))
+    assert tunnel not in "\n".join(render("spark-1", serving))
 
 
 def test_facts_are_read_back() -> None:

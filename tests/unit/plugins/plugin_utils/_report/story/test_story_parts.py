@@ -34,18 +34,19 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 
 
 @pytest.mark.parametrize(
-    ("text", "cells", "expected"),
+    ("texts", "room", "expected"),
     [
-        ("abc", 3, "abc"),
-        ("abcd", 3, "abc"),
-        ("  a\nb\tc\033", 9, "  a b c "),
-        ("模型ab", 5, "模型a"),
-        ("模型", 3, "模"),
-        ("", 3, ""),
+        (["abc"], 3, "abc"),
+        (["  a\nb\tc\033"], 9, "  a b c "),
+        (["Fetch: 3 of 5 GB", "3 of 5 GB"], 16, "Fetch: 3 of 5 GB"),
+        (["Fetch: 3 of 5 GB", "3 of 5 GB"], 15, "3 of 5 GB"),
+        (["Fetch: 3 of 5 GB, 2 min left"], 20, "Fetch: 3... min left"),
+        (["模型ab模型cd"], 11, "模型...型cd"),
+        ([""], 3, ""),
     ],
 )
-def test_what_is_drawn_fits_into_a_line(text: str, cells: int, expected: str) -> None:
-    assert cut(text, cells) == expected
+def test_what_is_drawn_fits_into_a_line_with_its_end(texts: list[str], room: int, expected: str) -> None:
+    assert cut(texts, room) == expected
 
 
 def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +106,10 @@ def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
     assert shown.splitlines()[-1] == "    line 29"
 
 
+MODELS = {"source": "/models", "target": "/models"}
+FILES = {"source": "/state/mine/generations/01ab", "target": "/deployment"}
+
+
 def failure(host: str, task: str, text: str) -> Failure:
     return Failure(host, task, text, frozenset())
 
@@ -147,6 +152,15 @@ def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
     step.of("two").said = "all here"
     lines = step.lines("Get the models", 1, ["one", "two"], [])
     assert [text.split("1.0 s  ")[1] for _mark, text in lines] == ["one: models", "two: all here"]
+
+
+def test_a_task_that_helps_no_user_is_not_shown_at_work() -> None:
+    step = Step(Entry("models", "Get the models"), 0)
+    seen = []
+    for action in ("ansible.builtin.command", "ansible.builtin.validate_argument_spec"):
+        step.begin(types.SimpleNamespace(name="Look", action=action), 0)
+        seen.append(step.doing)
+    assert seen == ["Look", ""]
 
 
 def test_a_step_that_has_changed_nothing_and_has_nothing_to_say_has_no_line() -> None:
@@ -202,8 +216,8 @@ def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then() -> None:
     paper, now = Paper(), 100.0
     screen = Screen(paper, lambda: now)
     for now in (101.0, 110.0, 111.0, 119.0, 121.0):
-        screen.note("one", f"one at {now:g}", since=100.0)
-    screen.note("two", "two", since=100.0)
+        screen.note("one", [f"one at {now:g}"], since=100.0)
+    screen.note("two", ["two"], since=100.0)
     assert paper.lines == ["one at 110", "one at 121", "two"]
 
 
@@ -296,6 +310,13 @@ def test_progress_comes_whole_from_a_worker() -> None:
             {"before": {"a": [{"b": 1}]}, "after": {"a": [{"b": 2}]}},
         ),
         ({"before": {"p": "/x", "s": 1}, "after": {"p": "/x", "s": 2}},) * 2,
+        (
+            {
+                "before": {"labels": {"mine": "a", "dgx_spark.speculative.options": "1f"}, "mounts": [MODELS, FILES]},
+                "after": {"labels": {"mine": "b", "dgx_spark.speculative.options": "2e"}, "mounts": [MODELS]},
+            },
+            {"before": {"labels": {"mine": "a"}}, "after": {"labels": {"mine": "b"}}},
+        ),
         ({"prepared": "as it is"}, {"prepared": "as it is"}),
     ],
 )
