@@ -120,7 +120,6 @@ class Supervisor:
         self.url = url
         self.port = urllib.parse.urlsplit(url).port or 0
         self.state = State(deployment / "state")
-        self.log = Log(deployment / "state")
         self.restarts: collections.deque[float] = collections.deque()
         self.stop_signal: int | None = None
         self.server: subprocess.Popen[bytes] | None = None
@@ -131,6 +130,7 @@ class Supervisor:
         self.trial: Trial | None = None
         self.switching = False
         self.engine = engine_of(os.environ)
+        self.log = Log(deployment / "state", self.engine.last_words)
         self.loading = Loading(deployment / "options.yml", self.engine)
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)

@@ -49,6 +49,7 @@ VLLM = Engine(
     figures="vllm:",
     running="vllm:num_requests_running",
     all_read=(b"Model loading took",),
+    last_words=(r"Worker proc \S+ died unexpectedly.*", "engine core exited unexpectedly.*", "EngineDeadError: .*"),
     cache_planned=cache_planned,
     cache_lines=CacheLines,
 )
