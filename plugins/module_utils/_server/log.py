@@ -22,7 +22,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS, STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import END_MARKER, ENTRYPOINT_MARK
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
+    BEGIN_MARKER,
+    END_MARKER,
+    ENTRYPOINT_MARK,
+)
 
 ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -255,23 +259,20 @@ def last_lines(text: str, count: int) -> list[str]:
 
 
 def after_last_end(text: str) -> str:
-    """Return the log since a server ended last."""
-    _before, mark, after = text.rpartition(END_MARKER)
-    return after.partition("\n")[2] if mark else text
+    """Return the log since a server ended or was started last."""
+    begin = max(text.rfind(BEGIN_MARKER), text.rfind(END_MARKER))
+    return text[begin:].partition("\n")[2] if begin >= 0 else text
 
 
 def _last_ended_run(lines: list[str]) -> list[str]:
     ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
-    if not ends:
-        return [line for line in lines if not line.startswith(ENTRYPOINT_MARK)]
-    begin = ends[-2] + 1 if len(ends) > 1 else 0
-    return [line for line in lines[begin : ends[-1]] if not line.startswith(ENTRYPOINT_MARK)]
+    return _running(lines[: ends[-1]] if ends else lines)
 
 
 def _running(lines: list[str]) -> list[str]:
     """Return the log of the run that has not ended."""
-    ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
-    begin = ends[-1] + 1 if ends else 0
+    marks = [index for index, line in enumerate(lines) if line.startswith((BEGIN_MARKER, END_MARKER))]
+    begin = marks[-1] + 1 if marks else 0
     return [line for line in lines[begin:] if not line.startswith(ENTRYPOINT_MARK)]
 
 

@@ -354,7 +354,7 @@ def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Containe
     (tmp_path / "state" / "server.log").write_text("before\n", encoding="utf-8")
     container = start("echo now; sleep 60")
     container.wait_for("loading")
-    until(lambda: container.log() == "now\n", container.log)
+    until(lambda: container.log() == "[entrypoint] the server starts\nnow\n", container.log)
     assert (tmp_path / "state" / "server.log.1").read_text(encoding="utf-8") == "before\n"
 
 

@@ -291,6 +291,8 @@ class Supervisor:
         self.stillness = Stillness(self.patience)
         self.loading.pages.give_back()
         self.guard.loads()
+        # Whoever reads the log has to know where that of this server begins.
+        self.log.say("the server starts")
         self.server = subprocess.Popen(
             # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
             ["/bin/bash", "-p", str(self.script)],

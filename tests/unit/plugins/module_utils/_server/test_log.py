@@ -228,6 +228,24 @@ def test_loading_progress_of_nothing() -> None:
     assert server_log.loading_progress("\n-----\n[entrypoint] hello\n") is None
 
 
+BEGIN = "[entrypoint] the server starts\n"
+
+
+@pytest.mark.parametrize("name", ["ready", "vllm_ready", "vllm_memory"])
+def test_a_start_has_nothing_of_the_life_before_it(name: str) -> None:
+    """One that was stopped in order has not written that it ended."""
+    before = fixture(name)
+    assert server_log.loading_progress(before + BEGIN) is None
+    warning = "W1128 04:15:58.780000 1 torch/_library/triton.py:53] Triton not available\n"
+    found = server_log.loading_progress(before + BEGIN + warning)
+    assert found == server_log.Progress(None, "waiting: Triton not available")
+    assert server_log.after_last_end(before + BEGIN + warning) == warning
+    # Nor has its end.
+    end = "[entrypoint] the server ended with exit code 1\n"
+    assert server_log.cause_line(f"{before}{BEGIN}Error: no room\n{end}") == "Error: no room"
+    assert server_log.cause_line(f"{before}{BEGIN}{end}") is None
+
+
 def test_strip_noise() -> None:
     text = "a\r\n\x1b[32mb\x1b[0m\nold\rnew\nLoading weights:  10%|█         | 1/10 [00:01<00:09]\n------\n\nc"
     assert server_log.strip_noise(text) == "a\nb\nnew\nc"
