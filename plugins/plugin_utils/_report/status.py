@@ -48,6 +48,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
 
 COLUMN = 21
+# No client reaches anything at the address.
+DOWN = ("stopped", "dead", "failed")
 ON_THE_SPARK = access.Reach(local=True)
 
 Row = t.TypeVar("Row")
@@ -96,6 +98,10 @@ def _is_worker(status: Status) -> bool:
     return status.cluster is not None and status.cluster["rank"] > 0
 
 
+def _has_address(status: Status) -> bool:
+    return bool(status.url) and not _is_worker(status) and status.state not in DOWN
+
+
 def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
     runs = status.state in (RANK_RUNS, "waiting", "loading", "unhealthy")
     of = status.deployment or "a deployment of several Sparks"
@@ -136,7 +142,7 @@ def heading(host: str, status: Status) -> str:
 
 def _state(status: Status) -> str:
     words = (status.state or "unknown").replace("_", " ")
-    up = (status.container or {}).get("uptime_s")
+    up = (status.container or {}).get("uptime_s") if status.serving_s is None else status.serving_s
     if up is not None:
         words += f", up {duration(up)}"
     if status.restarts:
@@ -242,7 +248,8 @@ def _fabric(cluster: Facts) -> t.Iterator[tuple[str, str]]:
 def _network(cluster: Facts, runs: bool) -> str | None:
     """Return whether this Spark's rank uses RDMA, by NCCL's own word."""
     network = nccl.parse_facts(cluster["nccl"])
-    if network is not None:
+    # Its log is that of the last rank, which may have ended.
+    if network is not None and runs:
         return nccl.describe_network(network)
     ready = f"{cluster['rdma']} ready; " if cluster["rdma"] else ""
     return f"{ready}not known whether NCCL uses it" if runs or ready else None
@@ -288,7 +295,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "deployment", f"{displayed(status.deployment, status.variant)}{when}"
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
-    if status.url and not _is_worker(status):
+    if _has_address(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
@@ -317,8 +324,8 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
     for name, value in _rows(status):
         if value:
             lines += wrap_text(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    if status.url and not _is_worker(status):
-        first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
+    if _has_address(status):
+        first = access.opening(str(status.url), reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
     lines += section("Findings", (finding["message"] for finding in status.findings))
     lines += section("Not checked", status.not_checked)
