@@ -296,7 +296,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     if status.cluster:
         yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
     if _has_address(status):
-        yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
+        yield from access.rows(str(status.url), status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "capacity", describe_capacity(status.context, status.concurrency, status.longest_prompt)
     yield from status.companions.items()

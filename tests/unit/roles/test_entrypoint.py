@@ -78,13 +78,13 @@ def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url
     container = start("echo hello; sleep 60", url)
     assert container.wait_for("running")["restarts"] == 0
     # The watchdog may have asked this server, which has no models, by now.
-    assert container.log().splitlines()[0] == "hello"
+    assert container.said().splitlines()[0] == "hello"
 
 
 def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Container]) -> None:
     container = start("trap 'echo bye; exit 0' TERM; sleep 61 & echo $! ; wait")
     state = container.wait_for("loading")
-    child = int(until(container.log))
+    child = int(until(container.said))
     assert container.stop() == 0
     assert container.state()["state"] == "stopped"
     assert process_state(state["pid"]) in ("", "Z")
@@ -153,7 +153,7 @@ def test_who_waits_for_another_engine_stops_when_told(tmp_path: Path) -> None:
 
 def test_orphans_are_collected(start: t.Callable[..., Container]) -> None:
     container = start("(sleep 0.3 & echo $!); exec sleep 60")
-    orphan = int(until(container.log))
+    orphan = int(until(container.said))
     until(lambda: process_state(orphan) == "")
 
 

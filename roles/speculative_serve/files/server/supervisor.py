@@ -291,7 +291,7 @@ class Supervisor:
         self.stillness = Stillness(self.patience)
         self.loading.pages.give_back()
         self.guard.loads()
-        # Whoever reads the log has to know where that of this server begins.
+        # Readers of the log have to know where that of this server begins.
         self.log.say("the server starts")
         self.server = subprocess.Popen(
             # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
