@@ -215,9 +215,23 @@ def test_the_cause_on_the_worker_is_the_reason_also_when_the_head_ends_first(pai
     # Once the head has seen that its own rank has ended.
     until_then = f"until [ -s {pid} ] && ! kill -0 \\$(cat {pid}); do sleep 0.05; done 2>/dev/null"
     pair.start("worker", action=f"echo no memory here; {until_then}; exit 3")
-    head = pair.start("head", action=f"exit {code}", environment={"TOLD_WITHIN_S": str(WITHIN_S)})
+    dead = "echo vllm.v1.engine.exceptions.EngineDeadError: its engine is dead"
+    head = pair.start("head", action=f"{dead}; exit {code}", environment={"TOLD_WITHIN_S": str(WITHIN_S)})
     reason = head.wait_until(lambda state: state.get("last_exit"))["last_exit"]["reason"]
     assert reason == f"[ranks] the rank on the worker {WORKER} has ended: exit code 3: no memory here"
+
+
+def test_a_rank_that_ends_has_words_of_its_own(pair: Pair) -> None:
+    """And none of the one before it."""
+    first = pair.directory / "first"
+    pair.start(
+        "worker",
+        action=f"if [ -e {first} ]; then echo no memory; else touch {first}; echo EngineDeadError: it; fi; exit 3",
+    )
+    head = pair.start("head")
+    told = "has ended: exit code 3: "
+    head.wait_until(lambda state: f"{told}EngineDeadError: it" in str(state.get("last_exit")))
+    head.wait_until(lambda state: f"{told}no memory" in str(state.get("last_exit")))
 
 
 def test_a_worker_that_ends_while_it_is_asked_is_named(pair: Pair) -> None:
