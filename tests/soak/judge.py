@@ -278,7 +278,7 @@ def answers_are_right(history: History) -> t.Iterator[Finding]:
             yield history.finding(
                 "incomplete answer", line["at"], f"{line['prompt']!r} ends with {line['text'][-40:]!r}"
             )
-        elif given(line) != wanted or line.get("model") != history.begin.get("model"):
+        elif given(line) != wanted or line.get("model") != history.begin.get("model", line.get("model")):
             what = f"{line['prompt']!r}: {line['text'][:80]!r} of {line.get('model')}"
             yield history.finding("wrong answer", line["at"], what)
 
