@@ -371,6 +371,12 @@ findings:
   type: list
   elements: dict
   sample: []
+serving_s:
+  description:
+    - Seconds since the server is ready, or on a worker since its rank runs. Null if it is not.
+  returned: with V(status) in O(gather)
+  type: int
+  sample: 86000
 restarts:
   description:
     - Number of restarts of the server since its container was started.

@@ -21,8 +21,9 @@ PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions", "tool
 
 
 def ask(port: int, question: dict[str, t.Any], patience: float, path: str = PATHS["completions"]) -> dict[str, t.Any]:
-    """Return what came back: status, text, thoughts, calls, why it finished, and how the connection ended."""
+    """Return what came back: status, text, thoughts, calls, which model, why it finished, how the connection ended."""
     found: dict[str, t.Any] = {"status": None, "text": "", "thinking": "", "calls": [], "finish": None}
+    found["model"] = None
     found["ended"] = "whole"
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience)
     try:
@@ -51,6 +52,7 @@ def read(found: dict[str, t.Any], body: str, stream: bool) -> None:
         if event == "[DONE]":
             continue
         content = json.loads(event)
+        found["model"] = content.get("model")
         # The last event of a chat has the usage and nothing else.
         if stream and content["choices"] == [] and "usage" in content:
             continue

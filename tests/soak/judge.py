@@ -14,10 +14,13 @@ import typing as t
 
 from tests.soak.answers import expected
 from tests.soak.promises import (
+    HARMLESS,
     LEASE_ENDS_S,
+    MOST,
     NO_ACTION,
     PROMISES,
     SLACK_S,
+    SLOWEST,
     Inputs,
     bound,
     on_its_way_within,
@@ -36,6 +39,10 @@ HOLD_S = 5.0
 SETTLED_S = 20.0
 # Somebody asks for status at least as often as this.
 ASKED_S = 300.0
+# Two clients that nothing disturbs have so many answers within so many seconds.
+ANSWERS, WITHIN_S = 10, 25.0
+# Of so many faults on top of others half hit something, whatever the others have taken away.
+TRIED = 6
 # Whoever looks for a secret while a run goes on does so as often as this.
 SPIED = 10
 # What a look shows, and has to be as it was, but for what a fault may leave.
@@ -146,7 +153,7 @@ class History:
         """Return by how much loads took longer in a round than in peace, by the engine's own clock."""
         peace = loads_of(line for line in self.of("look") if line["what"] == "baseline")
         here = loads_of(line for line in one.lines if line["kind"] == "look")
-        return max(1.0, max(here) / max(peace)) if here and peace else 1.0
+        return min(SLOWEST, max(1.0, max(here) / max(peace))) if here and peace else 1.0
 
     def came(self, one: Round) -> float | None:
         """Return since when all clients are served again, as far as that was known at the end of the wait."""
@@ -154,7 +161,7 @@ class History:
         if back is None:
             return None
         refused = [span for span in self.refused if span[0] <= back["at"]]
-        return came_back(self.served, refused, float(back["over"]))
+        return came_back(self.served, refused, one.over)
 
     @functools.cached_property
     def disturbed(self) -> list[Span]:
@@ -181,7 +188,7 @@ class History:
                 continue
             breaking.append(name)
             if back and PROMISES[name].by != NO_ACTION:
-                end = float(back["over"])
+                end = one.over
             until = end + self.limit(one, breaking)
             yield (begin, max(end, min(until, came)) if came else until)
         for line in one.lines:
@@ -201,8 +208,29 @@ class Round:
     def is_over(self) -> bool:
         return bool(self.lines) and self.lines[-1]["kind"] in ("rounded", "goes on", "end")
 
+    @property
+    def is_cut_off(self) -> bool:
+        return self.is_over and self.lines[-1]["kind"] == "goes on"
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.begin["faults"])
+
+    @property
+    def over(self) -> float:
+        """Since when it has to serve again: the last fault has ended, and who had to do something has done it."""
+        end = (self.last("back") or self.begin)["at"]
+        acts = any(PROMISES[name].by != NO_ACTION for name in self.names)
+        kinds = ("round", "fault", "run") if acts else ("round", "fault")
+        return max(line["at"] for line in (self.begin, *self.lines) if line["kind"] in kinds and line["at"] <= end)
+
     def last(self, kind: str) -> Line | None:
         return next((line for line in reversed(self.lines) if line["kind"] == kind), None)
+
+    def looks(self) -> list[str]:
+        """What was looked at: what is left of these faults, and what is when that was put right."""
+        lines = [line for line in self.lines if line["kind"] == "look"]
+        return [line["what"] for line in lines if line["what"] != "back" or line["faults"] == self.names]
 
     def faults(self) -> t.Iterator[tuple[str, float, float]]:
         """Each fault with its begin and its end; one whose end is not known has none."""
@@ -250,13 +278,24 @@ def answers_are_right(history: History) -> t.Iterator[Finding]:
             yield history.finding(
                 "incomplete answer", line["at"], f"{line['prompt']!r} ends with {line['text'][-40:]!r}"
             )
-        elif given(line) != wanted:
-            yield history.finding("wrong answer", line["at"], f"{line['prompt']!r}: {line['text'][:80]!r}")
+        elif given(line) != wanted or line.get("model") != history.begin.get("model", line.get("model")):
+            what = f"{line['prompt']!r}: {line['text'][:80]!r} of {line.get('model')}"
+            yield history.finding("wrong answer", line["at"], what)
 
 
 def given(line: Line) -> tuple[t.Any, ...]:
     calls = tuple((name, arguments) for name, arguments in line.get("calls", ()))
     return line["text"], line["finish"], line.get("thinking", ""), calls
+
+
+def answers_come_as_fast_as_ever(history: History) -> t.Iterator[Finding]:
+    """At the usual rate, if nothing disturbs; those who are refused are another rule's."""
+    last = history.begin["at"]
+    times = [line["at"] for line in history.of("answered")]
+    for first, end in zip(times, times[ANSWERS:]):
+        if first >= last and end - first > WITHIN_S and not any(a <= end and first <= b for a, b in history.disturbed):
+            last = end
+            yield history.finding("slow", first, f"{ANSWERS} answers took {end - first:.0f} s, and nothing was wrong")
 
 
 def each_route_is_asked(history: History) -> t.Iterator[Finding]:
@@ -269,14 +308,38 @@ def each_route_is_asked(history: History) -> t.Iterator[Finding]:
 def it_is_back_in_time(history: History) -> t.Iterator[Finding]:
     """After its last fault, or what somebody had to do, it answers within what is promised."""
     for one in history.rounds:
-        back = one.last("back")
-        if back is None:
+        if one.last("back") is None:
             continue
-        limit, over, came = history.limit(one, back["faults"]), float(back["over"]), history.came(one)
+        limit, over, came = history.limit(one, one.names), one.over, history.came(one)
         if came is None or came > over + limit:
             took = "never" if came is None else f"after {came - over:.0f} s"
-            what = f"{' and '.join(back['faults'])}: answered {took}, promised within {limit:.0f} s"
+            what = f"{' and '.join(one.names)}: answered {took}, promised within {limit:.0f} s"
             yield history.finding("late", over, what)
+
+
+def each_round_is_watched(history: History) -> t.Iterator[Finding]:
+    """Its faults have begun and ended, somebody has waited for what was promised, and looked at what is left."""
+    for one in history.rounds:
+        if one.is_cut_off or (one is history.rounds[-1] and not one.is_over):
+            continue
+        kinds = [line["kind"] for line in one.lines]
+        phases = [(line["name"], line["phase"]) for line in one.lines if line["kind"] == "fault"]
+        wanted = [(name, phase) for name in one.names for phase in ("begins", "ends")]
+        looks = ["back", "repaired"] if any(PROMISES[name].leaves for name in one.names) else ["back"]
+        missing = [kind for kind in ("back", "rounded") if kind not in kinds]
+        missing += [f"{name} {phase}" for name, phase in wanted if (name, phase) not in phases]
+        missing += [f"look {what}" for what in looks if what not in one.looks()]
+        if missing:
+            what = f"round {one.begin['number']} has no line of {', '.join(missing)}"
+            yield history.finding("not watched", one.begin["at"], what)
+
+
+def no_promise_is_stretched(history: History) -> t.Iterator[Finding]:
+    """What the times are made of is what a twin needs and users set."""
+    for line in history.of("begin", "changed"):
+        for name, value in (line.get("inputs") or line["watched"]).items():
+            if value > getattr(MOST, name):
+                yield history.finding("stretched", line["at"], f"{name} is {value:g}, {getattr(MOST, name):g} at most")
 
 
 def it_serves_on(history: History) -> t.Iterator[Finding]:
@@ -293,12 +356,11 @@ def it_serves_on(history: History) -> t.Iterator[Finding]:
 
 def faults_are_felt(history: History) -> t.Iterator[Finding]:
     """One that came alone, and that nobody can miss, was one: somebody was not served, or had to wait."""
-    begun = {line["number"]: line["at"] for line in history.of("round")}
-    for line in history.of("back"):
-        (name, *more) = line["faults"]
-        if more or not PROMISES[name].breaks:
+    for one in history.rounds:
+        (name, *more), back = one.names, one.last("back")
+        if more or not back or not PROMISES[name].breaks:
             continue
-        begin, end = begun[line["number"]], line["at"]
+        begin, end = one.begin["at"], back["at"]
         refused = any(begin <= at and asked <= end for asked, at in history.refused)
         moments = [begin, *history.answered_between(begin, end), end]
         waited = any(after - before > BREAK_S for before, after in zip(moments, moments[1:]))
@@ -484,17 +546,20 @@ def nothing_leaks(history: History) -> t.Iterator[Finding]:
 
 def runs_converge(history: History) -> t.Iterator[Finding]:
     """What somebody has to run ends well, and no run ends with a traceback."""
-    inside, alone = 0, True
+    under_way, alone = list[str](), True
     for line in history.lines:
-        if line["kind"] == "fault":
-            inside += 1 if line["phase"] == "begins" else -1
+        if line["kind"] == "fault" and line["phase"] == "begins":
+            under_way.append(line["name"])
+        elif line["kind"] == "fault" and line["name"] in under_way:
+            under_way.remove(line["name"])
         elif line["kind"] == "round":
             # A run that a fault is about has to end well if nothing else is wrong.
-            inside, alone = 0, len(line["faults"]) == 1
+            under_way, alone = [], len(line["faults"]) == 1
         elif line["kind"] in ("run", "background"):
             if line["traceback"]:
                 yield history.finding("traceback", line["at"], line["said"][-200:])
-            if line["kind"] == "run" and line["code"] and (alone or inside <= 0):
+            spared = alone or set(under_way) <= set(HARMLESS)
+            if line["kind"] == "run" and line["code"] and spared:
                 yield history.finding("failed run", line["at"], f"{line['playbook']}.yml: {line['said'][-300:]}")
 
 
@@ -506,6 +571,11 @@ def the_twin_did_it(history: History) -> t.Iterator[Finding]:
         # What another fault has taken away cannot be hit.
         if all(PROMISES[name].serves_on for name in line["amid"]):
             yield history.finding("not inflicted", line["at"], f"{line['fault']}: {line['error']}")
+    amid = sum(len(one.names) - 1 for one in history.rounds)
+    missed = sum(bool(line["amid"]) for line in history.of("missed"))
+    if amid >= TRIED and missed > amid / 2:
+        what = f"{missed} of {amid} faults on top of others hit nothing"
+        yield history.finding("not inflicted", history.lines[-1]["at"], what)
     if not (history.of("rounded") and history.of("end")):
         yield history.finding("not done", history.lines[-1]["at"], "no round has ended, or the soak was cut off")
     for line in history.of("lost"):
@@ -515,8 +585,11 @@ def the_twin_did_it(history: History) -> t.Iterator[Finding]:
 RULES: t.Final = (
     each_question_has_an_end,
     answers_are_right,
+    answers_come_as_fast_as_ever,
     each_route_is_asked,
     it_is_back_in_time,
+    each_round_is_watched,
+    no_promise_is_stretched,
     it_serves_on,
     faults_are_felt,
     status_is_true,
@@ -551,9 +624,9 @@ def longest(lines: t.Sequence[Line]) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     for one in history.rounds:
         back = one.last("back")
-        if back and len(back["faults"]) == 1 and back["came"] is not None:
-            (name,) = back["faults"]
-            took = back["came"] - back["over"]
+        if back and len(one.names) == 1 and back["came"] is not None:
+            (name,) = one.names
+            took = back["came"] - one.over
             if took >= found.get(name, (0.0, 0.0))[0]:
                 found[name] = (took, history.limit(one, [name]))
     return found

@@ -11,6 +11,7 @@ must be nowhere, each with its spellings.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import re
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 import typing as t
+import zlib
 from pathlib import Path
 
 SLOT = "dgx-spark-speculative"
@@ -27,7 +29,14 @@ CONFIGURATION = "dgx_spark.speculative.configuration"
 NOT_FOREIGN = (
     *("*/.ansible*", "/home/spark/.local/share/dgx-spark-speculative", "/home/spark/.cache/huggingface", "/opt/ahead"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/log", "/var/tmp", "/var/cache", "/var/lib/systemd"),
-    *("/var/lib/apt", "/var/lib/dpkg", "/var/lib/sudo", "/var/lib/private", "/var/lib/NetworkManager/timestamps"),
+    *(
+        "/var/lib/apt/lists",
+        "/var/lib/apt/periodic",
+        "/var/lib/dpkg",
+        "/var/lib/sudo",
+        "/var/lib/private",
+        "/var/lib/NetworkManager/timestamps",
+    ),
 )
 FOREIGN = "/etc /home /usr/local /opt /boot /root /srv /var"
 CACHE = Path("/home/spark/.cache/huggingface")
@@ -42,6 +51,7 @@ INSIDE = (
     r"for pid in $(docker ps --quiet | xargs -r docker inspect --format '{{.State.Pid}}'); do "
     r"for top in tmp run root var/log; do find /proc/$pid/root/$top -xdev -type f -print0; done; done"
 )
+MOST_BYTES = 500_000_000
 PATTERNS = "/dev/shm/soak-patterns"
 # Where each that belongs to a Spark is kept, and where the SSH server of a worker's container has its own.
 KEPT = re.compile(r"/dgx-spark-speculative/(cluster|proxy/keys)/|^/proc/\d+/root/run/[^/]+/ssh_host_ed25519_key$")
@@ -57,8 +67,8 @@ def find(tops: str, without: tuple[str, ...], rest: str, root: str) -> str:
 
 
 def said(command: str | list[str]) -> str:
-    done = subprocess.run(command, shell=isinstance(command, str), capture_output=True, text=True, check=False)
-    return done.stdout
+    shell = isinstance(command, str)
+    return subprocess.run(command, shell=shell, capture_output=True, text=True, errors="replace", check=False).stdout
 
 
 def addresses() -> dict[str, list[str]]:
@@ -105,7 +115,7 @@ def with_sums(text: str) -> list[str]:
 
 def foreign(root: str = "") -> list[str]:
     """What belongs to others: kind, mode, owner and, of a file, content."""
-    names = (".*.lock", ".pwd.lock", ".sudo_as_admin_successful", "resolv.conf", "mtab", "ld.so.cache")
+    names = (".*.lock", ".pwd.lock", ".sudo_as_admin_successful", "resolv.conf", "mtab", "ld.so.cache", "daily_lock")
     paths = [f"{root}{path}" for path in ("/home/spark", "/opt", "/etc", "/var/lib")]
     not_these = [f"-not -name '{name}'" for name in names] + [f"-not -path {path}" for path in paths]
     return with_sums(said(find(FOREIGN, NOT_FOREIGN, " ".join((*not_these, r"-printf '%p %y %m %u %g\n'")), root)))
@@ -215,18 +225,36 @@ def told(texts: dict[str, str], secrets: Secrets) -> list[str]:
 
 
 def leaks_in_files(secrets: Secrets, root: str = "", patterns: str = PATTERNS) -> list[str]:
-    """Also in large ones and in those of containers, but for where each is kept."""
+    """Also in large ones, packed ones, their names and those of containers, but for where each is kept."""
     Path(patterns).write_text(
         "\n".join({text for ways in secrets.values() for text in ways.values()}), encoding="utf-8"
     )
-    searched = find(SEARCHED, NOT_SEARCHED, "-type f -print0", root)
+    searched = (
+        f"{{ {find(SEARCHED, NOT_SEARCHED, '-type f -print0', root)}; {INSIDE if not root else ':'}; }} 2>/dev/null"
+    )
     try:
-        found = said(f"{{ {searched}; {INSIDE if not root else ':'}; }} 2>/dev/null | xargs -0 grep -laFf {patterns}")
+        found = set(said(f"{searched} | xargs -0 grep -laFf {patterns}").splitlines())
     finally:
         Path(patterns).unlink()
-    files = [Path(path) for path in found.splitlines() if not KEPT.search(path)]
-    # What runs meanwhile comes and goes.
-    return told({str(path): path.read_text(errors="replace") for path in files if path.exists()}, secrets)
+    found |= {path for path in said(searched).split("\0") if is_packed(Path(path))}
+    names = said(find(SEARCHED, NOT_SEARCHED, r"-printf '%p\n%l\n'", root))
+    texts = {path: text_of(Path(path)) for path in sorted(found) if not KEPT.search(path)}
+    return told({**texts, "a file's name": names}, secrets)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether it is gzip's, by how it begins; what runs meanwhile comes and goes."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+    return False
+
+
+def text_of(path: Path) -> str:
+    """What a file says, also if gzip has packed it; nothing if it is gone or cut off."""
+    packed = is_packed(path)
+    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) if packed else path.open("rb") as file:
+        return file.read(MOST_BYTES).decode(errors="replace")
+    return ""
 
 
 def leaks(secrets: Secrets) -> list[str]:

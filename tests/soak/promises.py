@@ -58,6 +58,13 @@ class Inputs:
         }
 
 
+# No figure of a soak is above these: one that is stretches the promises.
+MOST = Inputs(load_s=60, boot_s=120, patience_s=60)
+# A machine that was slower than this while something went wrong shows nothing of the promises.
+SLOWEST = 2.0
+# Faults that no run may fail by, however many of them are under way.
+HARMLESS = ("memory taken", "disk full", "internet fails", "clock stepped", "files edited")
+
 WORDS = {
     "load": "load",
     "boot": "boot",

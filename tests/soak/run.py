@@ -86,6 +86,10 @@ class History:
     def last(self, kind: str) -> dict[str, t.Any] | None:
         return next((line for line in reversed(self.lines) if line["kind"] == kind), None)
 
+    def lives(self, client: str) -> int:
+        """How often a client has been begun until now; each time it counts its questions anew."""
+        return max((line["life"] for line in self.lines if line.get("client") == client), default=0)
+
     def answered_since(self, moment: float) -> float | None:
         """Since when whoever asks gets a whole answer, of those who asked after this moment."""
         begin = len(self.lines)
@@ -115,7 +119,7 @@ class Clients(threading.Thread):
         program = Path(client.__file__).read_text(encoding="utf-8")
         prompts = {"completions": answers.PROMPTS, "chat": answers.PROMPTS, "tools": (answers.ASKS_FOR_A_CALL,)}
         asked = json.dumps({route: prompts[route] for route in self.scene.routes})
-        life = 0
+        life = self.history.lives(self.name)
         while not self.done.is_set():
             life += 1
             seed = f"{self.name} {time.time()}"
@@ -229,6 +233,7 @@ class Soak:
             playbook=scene.playbook,
             draft_length=known["draft_length"],
             routes=scene.routes,
+            model=scene.model,
         )
         self.look("baseline")
         return inputs

@@ -13,6 +13,8 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
+from tests.soak.look import text_of
+
 # By the name of the secret: how it is spelled, and what that is.
 Spelled = dict[str, dict[str, str]]
 
@@ -28,6 +30,8 @@ def spellings(secret: str) -> dict[str, str]:
         "hex": raw.hex(),
         "upper-case hex": raw.hex().upper(),
         "reversed": secret[::-1],
+        # Of either order of bytes, as it is read as UTF-8.
+        "utf-16": "\0".join(secret),
         **in_base64(raw),
     }
     # Each once, under the first of its names.
@@ -56,12 +60,11 @@ def seen(text: str, secrets: Spelled) -> list[str]:
 
 
 def seen_in(paths: t.Iterable[Path], secrets: Spelled) -> list[str]:
-    """Return which secrets these files show, however large they are."""
+    """Return which secrets these files and their names show, however large they are."""
     return [
         f"{what} in {path}"
         for path in sorted(paths)
-        if path.is_file() and not path.is_symlink()
-        for what in seen(path.read_text(encoding="utf-8", errors="replace"), secrets)
+        for what in seen(f"{path}\n{text_of(path) if path.is_file() and not path.is_symlink() else ''}", secrets)
     ]
 
 

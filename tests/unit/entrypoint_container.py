@@ -96,6 +96,10 @@ class Container:
         path = self.directory / "state" / "server.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
+    def said(self) -> str:
+        """What the first server has said."""
+        return self.log().partition("[entrypoint] the server starts\n")[2]
+
     def options(self) -> list[str]:
         """The files with options that servers were started with which say so, one after the other."""
         said = [line for line in self.log().splitlines() if line.startswith(SAYS_OPTIONS)]

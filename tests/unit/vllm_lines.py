@@ -12,6 +12,7 @@ INFO = "(EngineCore pid=38) INFO 11-28 04:25:44 [core.py:133] "
 TRACEBACK = 'Traceback (most recent call last):\n  File "/usr/local/bin/vllm", line 11, in <module>\n'
 # As vLLM logs an exception: each line has the prefix.
 LOGGED = f"{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n{CORE}  File x, line 1\n{CORE}"
+FATAL = LOGGED.replace("EngineCore failed to start.", "EngineCore encountered a fatal error.")
 REFUSED = f"{TRACEBACK}pydantic_core._pydantic_core.ValidationError: 1 validation error for "
 # What it prints after a cause.
 PARALLEL = REFUSED + "ParallelConfig\n  Value error, "
@@ -216,6 +217,17 @@ CAUSES = [
         f"{CORE}Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
         "worker_died",
     ),
+    # As 0.32.0 ends when its engine is killed.
+    (
+        "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited "
+        "unexpectedly; starting cleanup\n"
+        f"{API}AsyncLLM output_handler failed.\n{API}Traceback (most recent call last):\n"
+        f'{API}  File "async_llm.py", line 849, in output_handler\n{API}    outputs = await get_output_async()\n'
+        f"{API}              ^^^^^^^^^^^^^^^^^^\n"
+        f"{API}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for "
+        "the root cause.\nINFO:     Finished server process [1]",
+        "core_killed",
+    ),
     # Of the rows that any engine may have.
     (f"{TRACEBACK}OSError: [Errno 98] Address already in use", "port_in_use"),
     (f"{TRACEBACK}RuntimeError: Could not find open port after 10 attempts", "port_in_use"),
@@ -251,22 +263,19 @@ WRAPPERS = [
     ),
     # 0.24 says no exit code.
     (f"{CORE}Worker proc VllmWorker-0 died unexpectedly, shutting down executor.", "worker_not_started"),
-    # As 0.32.0 ends when its engine is killed.
-    (
-        "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited "
-        "unexpectedly; starting cleanup\n"
-        f"{API}AsyncLLM output_handler failed.\n{API}Traceback (most recent call last):\n"
-        f'{API}  File "async_llm.py", line 849, in output_handler\n{API}    outputs = await get_output_async()\n'
-        f"{API}              ^^^^^^^^^^^^^^^^^^\n"
-        f"{API}vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for "
-        "the root cause.\nINFO:     Finished server process [1]",
-        "core_died",
-    ),
     (f"{CORE}EngineCore encountered a fatal error.", "core_died"),
+    # What 0.24 to 0.32 raise in the engine, busy or idle, after a worker has ended.
+    (f"{FATAL}RuntimeError: cancelled", "core_died"),
+    (f"{FATAL}RuntimeError: Executor failed.", "core_died"),
     # Of the supervisor of the front end in Rust, with VLLM_USE_RUST_FRONTEND=1.
     ("RuntimeError: Engine core process EngineCore died unexpectedly.", "core_died"),
 ]
 REMARKS = [
+    (f"{API}Request cmpl-9bd441-0 failed with an internal error during generation", "request_failed"),
+    (f"{API}Error in chat completion stream generator.", "request_failed"),
+    (f"{API}Error in completion stream generator.", "request_failed"),
+    (f"{API}Exception caught. Request id: None", "request_failed"),
+    ("ERROR:    Exception in ASGI application", "request_failed"),
     (f"{INFO}No available shared memory broadcast block found in 60 seconds.", "broadcast_waits"),
     (f"{INFO}Unknown vLLM environment variable detected: VLLM_USE_V1", "variable_unknown"),
     (

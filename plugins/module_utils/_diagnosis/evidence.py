@@ -25,7 +25,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engi
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
     DeploymentFacts,
+    Disk,
     Gatherer,
+    disk_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
@@ -98,6 +100,7 @@ class Evidence(DeploymentFacts):
     name_servers: list[str] | None = None
     default_route: bool | None = None
     foreign_cache: str = ""
+    shared_memory: Disk | None = None
     port: Facts | None = None
     boot_time: float | None = None
     look: ServerFacts | None = None
@@ -260,6 +263,7 @@ class EvidenceGatherer(Gatherer):
         self._look("GPU driver", self._gpu)
         self._look("memory", self._memory)
         self._look("disks", self._disks)
+        self._look("shared memory", self._shared_memory)
         self._look("network", self._network)
         self._look("cache's owner", self._owner)
         self._look("port", self._port)
@@ -377,6 +381,9 @@ class EvidenceGatherer(Gatherer):
         except GpuError as e:
             self.facts.gpu_error = str(e)
             raise
+
+    def _shared_memory(self) -> None:
+        self.facts.shared_memory = disk_of("shared memory", self._machine.root / "dev/shm")
 
     def _network(self) -> None:
         routes = [self._text("proc/net/route"), ""]

@@ -117,6 +117,13 @@ def disk_nearly_full(evidence: Evidence) -> Answer:
     return _least_disk(evidence, FULL_BYTES, NEARLY_FULL_BYTES)
 
 
+def shared_memory_full(evidence: Evidence) -> Answer:
+    shared, host = evidence.shared_memory, (evidence.slot or {}).get("HostConfig") or {}
+    if shared is None or shared.free >= FULL_BYTES or host.get("IpcMode") != "host":
+        return None
+    return f"{gigabytes(shared.free)} of {gigabytes(shared.total)} are free in {shared.path}"
+
+
 def port_taken(evidence: Evidence) -> Answer:
     port = evidence.port
     if not port or not port["in_use"] or port["container"] == evidence.container:
@@ -726,6 +733,7 @@ FACTS: dict[str, Fact] = {
     "drafts_useless": drafts_useless,
     "served_name_differs": served_name_differs,
     "cache_not_mounted": cache_not_mounted,
+    "shared_memory_full": shared_memory_full,
     "shared_memory_large": shared_memory_large,
     "kernel_version": kernel_version,
     "trial": trial,

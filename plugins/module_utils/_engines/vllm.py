@@ -504,6 +504,17 @@ ROWS: tuple[KnownProblem, ...] = (
         explains=("engine_step_timeout", "collective_timeout"),
     ),
     KnownProblem(
+        "core_killed",
+        LOG,
+        "The engine's process was killed or crashed without a message, usually because memory ran out",
+        "Run diagnose.yml, which reads the kernel's log. Stop other users of the memory, or lower"
+        " speculative_serve_context or speculative_serve_concurrency.",
+        CLIENT,
+        severity=HINT,
+        # An engine that fails tells the front end, which then does not log this.
+        substrings=("engine core exited unexpectedly; starting cleanup",),
+    ),
+    KnownProblem(
         "core_not_started",
         LOG,
         "The engine did not start",
@@ -538,9 +549,25 @@ ROWS: tuple[KnownProblem, ...] = (
         substrings=(
             "EngineCore encountered an issue. See stack trace (above) for the root cause.",
             "EngineCore encountered a fatal error.",
-            "engine core exited unexpectedly; starting cleanup",
             "AsyncLLM output_handler failed.",
             "Engine core process EngineCore died unexpectedly.",
+            # In the engine, busy or idle, after one of its workers has ended.
+            "RuntimeError: cancelled",
+            "RuntimeError: Executor failed.",
+        ),
+    ),
+    KnownProblem(
+        "request_failed",
+        LOG,
+        "A single request failed, which does not end the server",
+        "Nothing to do. If it happens again, read the lines around it with logs.yml.",
+        FRONT_END,
+        severity=INFORMATION,
+        substrings=(
+            "failed with an internal error during generation",
+            "completion stream generator.",
+            "Exception caught. Request id:",
+            "Exception in ASGI application",
         ),
     ),
     KnownProblem(

@@ -82,6 +82,7 @@ MEMORY = (
     "cache_no_memory",
     "memory_cuda",
     "worker_died",
+    "core_killed",
     "oom_killed",
     "oom_container",
     "oomd_killed",
@@ -207,6 +208,14 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         NIM,
         substrings=("no space left on device", "No space left on device", "Disk quota exceeded", "The disk under "),
     ),
+    KnownProblem(
+        "shared_memory_full",
+        MACHINE,
+        "The Spark's shared memory, which the processes of the engine use, is full",
+        "'ls -l /dev/shm' lists its files. Remove those of programs that have ended, or reboot the Spark.",
+        "Linux manual page shm_overview(7)",
+        explains=("worker_died", "core_killed", "core_died", "exit_native"),
+    ),
     # The memory guard.
     KnownProblem(
         "memory_froze",
@@ -232,7 +241,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         LESS_MEMORY,
         TRT_LLM,
         substrings=("Out of memory: Killed process", "oom-kill:", "Memory cgroup out of memory"),
-        explains=("exit_killed", "oom_container", "worker_died"),
+        explains=("exit_killed", "oom_container", "worker_died", "core_killed"),
     ),
     KnownProblem(
         "kernel_no_memory",
@@ -1020,7 +1029,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "The container ran out of memory",
         LESS_MEMORY,
         TRT_LLM,
-        explains=("exit_killed", "worker_died"),
+        explains=("exit_killed", "worker_died", "core_killed"),
     ),
     KnownProblem(
         "oomd_killed",

@@ -191,6 +191,8 @@ class Status:
     cleanup_began: str | None = None
     findings: list[dict[str, str]] = dataclasses.field(default_factory=list)
     restarts: int | None = None
+    # Since when the server serves, or the rank runs.
+    serving_s: int | None = None
     memory_total: int | None = None
     memory_available: int | None = None
     # The memory guard in the container, and other programs that end processes when memory is short.

@@ -18,6 +18,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     OPTIONS_LABEL,
+    RANK_RUNS,
     SILENT,
     Link,
     Rail,
@@ -219,6 +220,9 @@ class StatusInspector(Gatherer):
         if slot is not None and slot["state"] == "running" and facts.state:
             restarts = facts.state.get("restarts")
             status.restarts = restarts if isinstance(restarts, int) else None
+            since = facts.state.get("since")
+            if status.state in (*server_facts.SERVING, RANK_RUNS) and isinstance(since, (int, float)):
+                status.serving_s = max(0, int(time.time() - since))
             guard = facts.state.get("guard")
             status.memory_guard = guard if isinstance(guard, dict) else None
         self._measured = result.measurements

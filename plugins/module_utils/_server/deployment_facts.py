@@ -120,6 +120,12 @@ class DeploymentFacts:
         return next((source.detail for source in self.sources if source.name == name and not source.read), None)
 
 
+def disk_of(use: str, path: Path) -> Disk:
+    """Return the room of the file system of a path."""
+    status = os.statvfs(path)
+    return Disk(use, str(path), status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+
+
 def closed_by(directory: Path) -> str | None:
     """Return the owner of a deployment's directory, or of the one above it, that this user may not enter."""
     closed = False
@@ -285,7 +291,4 @@ class Gatherer:
         folders = [store.path, Path(info.get("DockerRootDir") or store.path)] if store else []
         places += [("images", folder) for folder in dict.fromkeys(folders)]
         for use, path in places:
-            existing = docker.nearest_existing(path)
-            status = os.statvfs(existing)
-            size = status.f_frsize
-            self.facts.disks.append(Disk(use, str(existing), status.f_bavail * size, status.f_blocks * size))
+            self.facts.disks.append(disk_of(use, docker.nearest_existing(path)))

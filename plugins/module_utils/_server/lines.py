@@ -12,7 +12,11 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import END_MARKER, ENTRYPOINT_MARK
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
+    BEGIN_MARKER,
+    END_MARKER,
+    ENTRYPOINT_MARK,
+)
 
 # The files are rotated at 20 MB; what a person reads stands at the end.
 TAIL_BYTES = 512 * 1024
@@ -43,7 +47,9 @@ def last_run(lines: list[str]) -> list[str]:
     """Return the lines since the last start of the server, even if it has ended since."""
     begin = 0
     for index, line in enumerate(lines):
-        if line.startswith(END_MARKER) and any(
+        if line.startswith(BEGIN_MARKER):
+            begin = index
+        elif line.startswith(END_MARKER) and any(
             rest.strip() and not rest.startswith(ENTRYPOINT_MARK) for rest in lines[index + 1 :]
         ):
             begin = index + 1
@@ -52,7 +58,8 @@ def last_run(lines: list[str]) -> list[str]:
 
 def _is_whole(lines: list[str]) -> bool:
     """Return whether a file contains the start of its last run."""
-    return any(line.startswith(END_MARKER) or any(mark in line for mark in START_MARKERS) for line in lines)
+    marks = (BEGIN_MARKER, END_MARKER)
+    return any(line.startswith(marks) or any(mark in line for mark in START_MARKERS) for line in lines)
 
 
 def _prepared(text: str, raw: bool) -> list[str]:

@@ -22,7 +22,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS, STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import END_MARKER, ENTRYPOINT_MARK
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
+    BEGIN_MARKER,
+    END_MARKER,
+    ENTRYPOINT_MARK,
+)
 
 ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -44,6 +48,8 @@ _NOISE = re.compile(
     rf'|"GET /(?:health|version|v1/models|{"|".join(log.metrics for log in LOGS.values())})\S* HTTP/[\d.]+" 200'
 )
 _LONGEST = 300
+# The server has generated text, for a client or for the watchdog; a stream is logged when it begins.
+_ANSWERED = re.compile(r'"POST /v1/(?:chat/)?completions\S* HTTP/[\d.]+" 200')
 # No useful line is longer, and an endless one would occupy these expressions for hours.
 _LONGEST_LINE = 20_000
 
@@ -73,7 +79,11 @@ def _collapse(text: str) -> list[str]:
 
 def strip_noise(text: str) -> str:
     """Return the log without progress bars, overwritten lines, colours and lines without information."""
-    return "\n".join(line for line in _collapse(text) if not _NOISE.search(line) and not _BAR.search(line))
+    return "\n".join(line for line in _collapse(text) if not _is_noise(line))
+
+
+def _is_noise(line: str) -> bool:
+    return bool(_NOISE.search(line) or _BAR.search(line))
 
 
 def clean_line(line: str) -> str:
@@ -113,13 +123,14 @@ def _with_option(lines: list[str], index: int) -> str:
     return line
 
 
-def _last_exception(lines: list[str]) -> str | None:
+def _last_exception(lines: list[str], of_requests: bool = False) -> str | None:
     in_traceback = False
     result = None
-    for raw in lines:
+    for before, raw in zip(["", *lines], lines):
         line = clean_line(raw)
         if line.startswith("Traceback (most recent call last):"):
-            in_traceback = True
+            row = problem_for(before)
+            in_traceback = of_requests or row is None or row.severity != INFORMATION
         elif in_traceback and _EXCEPTION.match(line):
             in_traceback = False
             row = problem_for(line)
@@ -175,6 +186,13 @@ def _last_start(lines: list[str]) -> list[str]:
     return lines
 
 
+def _since_last_answer(lines: list[str]) -> list[str]:
+    for index in range(len(lines) - 1, -1, -1):
+        if _ANSWERED.search(lines[index]):
+            return lines[index + 1 :]
+    return []
+
+
 def _cause_in(lines: list[str]) -> Reason | None:
     known = _by_catalogue(lines, CAUSE)
     if known:
@@ -192,13 +210,21 @@ def _cause_in(lines: list[str]) -> Reason | None:
 def reason(text: str) -> Reason | None:
     """Return why the server died; None if the log does not show it.
 
-    Looks at the last run that ended. With mpirun, one process may die before another one writes its start
-    marker, so the part after the last marker is searched first and the whole run next. A generic line is the
-    answer only when there is nothing else.
+    Looks at the last run that ended. An error after which the server has answered is older than the reason, so the
+    part after the last answer is searched first. With mpirun, one process may die before another one writes its start
+    marker, so the part after the last marker is searched next, and then the whole run. A known problem counts more
+    than an unknown error, and a generic line only when there is nothing else.
     """
-    run = _last_ended_run(strip_noise(text).split("\n"))
-    result = _cause_in(_last_start(run)) or _cause_in(run) or _by_catalogue(run, WRAPPER)
-    return Reason(_shorten(result.line), result.problem) if result else None
+    run = _last_ended_run([line for line in _collapse(text) if _ANSWERED.search(line) or not _is_noise(line)])
+    unknown = None
+    for lines in (_since_last_answer(run), _last_start(run), run):
+        result = _cause_in(lines)
+        if result and result.problem:
+            return Reason(_shorten(result.line), result.problem)
+        unknown = unknown or result
+    result = unknown or _by_catalogue(run, WRAPPER)
+    line = result.line if result else _last_exception(run, of_requests=True)
+    return Reason(_shorten(line), result.problem if result else None) if line else None
 
 
 def cause_line(text: str) -> str | None:
@@ -233,23 +259,20 @@ def last_lines(text: str, count: int) -> list[str]:
 
 
 def after_last_end(text: str) -> str:
-    """Return the log since a server ended last."""
-    _before, mark, after = text.rpartition(END_MARKER)
-    return after.partition("\n")[2] if mark else text
+    """Return the log since a server ended or was started last."""
+    begin = max(text.rfind(BEGIN_MARKER), text.rfind(END_MARKER))
+    return text[begin:].partition("\n")[2] if begin >= 0 else text
 
 
 def _last_ended_run(lines: list[str]) -> list[str]:
     ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
-    if not ends:
-        return [line for line in lines if not line.startswith(ENTRYPOINT_MARK)]
-    begin = ends[-2] + 1 if len(ends) > 1 else 0
-    return [line for line in lines[begin : ends[-1]] if not line.startswith(ENTRYPOINT_MARK)]
+    return _running(lines[: ends[-1]] if ends else lines)
 
 
 def _running(lines: list[str]) -> list[str]:
     """Return the log of the run that has not ended."""
-    ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
-    begin = ends[-1] + 1 if ends else 0
+    marks = [index for index, line in enumerate(lines) if line.startswith((BEGIN_MARKER, END_MARKER))]
+    begin = marks[-1] + 1 if marks else 0
     return [line for line in lines[begin:] if not line.startswith(ENTRYPOINT_MARK)]
 
 

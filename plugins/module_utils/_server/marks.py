@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
-# The container's main process writes into the same log, and this when the server ended.
+# The container's main process writes into the same log: this before it starts a server, and that when one ended by
+# itself. A server that is stopped leaves no end.
 ENTRYPOINT_MARK = "[entrypoint]"
+BEGIN_MARKER = "[entrypoint] the server starts"
 END_MARKER = "[entrypoint] the server ended with "

@@ -120,7 +120,8 @@ def load_progress(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None
         # The log is that of the start before.
         return None, f"{server['state']}: {_reason(server)}" if _reason(server) else str(server["state"])
     progress = loading_progress(log)
-    percent, text = (progress.percent, progress.text) if progress else (None, "starting")
+    nothing = "waiting for the first line of the log" if server.get("state") == "loading" else "starting"
+    percent, text = (progress.percent, progress.text) if progress else (None, nothing)
     trial = trial_of(server)
     return percent, f"a benchmark tries {trial}: {text}" if trial else text
 

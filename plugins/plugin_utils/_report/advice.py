@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS, SILENT
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Status
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
@@ -85,11 +85,18 @@ def _mixed_advice(host: str, status: Status, other: str) -> list[Advice]:
     return result
 
 
+def _is_cut_off(cluster: t.Mapping[str, t.Any]) -> bool:
+    """Return whether the cable or the other Spark is out: then there is nothing to start."""
+    return cluster["peer"].get("answers") == SILENT or any(not rail["up"] for rail in cluster.get("rails", ()))
+
+
 def _for_the_state(host: str, status: Status) -> list[Advice]:
     nodes = _nodes(host, status)
     if status.state == "waiting" and status.cluster:
         every = "all" if len(nodes) > 2 else "both"
         see = Advice(f"See what {status.cluster['peer']['name']} does", "status", nodes)
+        if _is_cut_off(status.cluster):
+            return [Advice(*DIAGNOSE, nodes), see]
         return [see, Advice(f"Start {every}", "start", nodes)]
     if status.state != "absent":
         return [Advice(*row, nodes) for row in PLAYBOOKS.get(status.state, ())]

@@ -48,6 +48,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
 
 COLUMN = 21
+# No client reaches anything at the address.
+DOWN = ("stopped", "dead", "failed")
 ON_THE_SPARK = access.Reach(local=True)
 
 Row = t.TypeVar("Row")
@@ -97,8 +99,8 @@ def _is_worker(status: Status) -> bool:
 
 
 def _url(status: Status) -> str:
-    """Return the URL of the API; empty for a worker, which has none, and for a stopped server."""
-    return "" if _is_worker(status) or status.state == "stopped" else status.url or ""
+    """Return the URL of the API; empty for a worker, which has none, and for a server that is down."""
+    return "" if _is_worker(status) or status.state in DOWN else status.url or ""
 
 
 def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
@@ -141,7 +143,7 @@ def heading(host: str, status: Status) -> str:
 
 def _state(status: Status) -> str:
     words = (status.state or "unknown").replace("_", " ")
-    up = (status.container or {}).get("uptime_s")
+    up = (status.container or {}).get("uptime_s") if status.serving_s is None else status.serving_s
     if up is not None:
         words += f", up {duration(up)}"
     if status.restarts:
@@ -248,7 +250,8 @@ def _fabric(cluster: Facts) -> t.Iterator[tuple[str, str]]:
 def _network(cluster: Facts, runs: bool) -> str | None:
     """Return whether this Spark's rank uses RDMA, by NCCL's own word."""
     network = nccl.parse_facts(cluster["nccl"])
-    if network is not None:
+    # Its log is that of the last rank, which may have ended.
+    if network is not None and runs:
         return nccl.describe_network(network)
     ready = f"{cluster['rdma']} ready; " if cluster["rdma"] else ""
     return f"{ready}not known whether NCCL uses it" if runs or ready else None

@@ -153,6 +153,7 @@ ECHO = Engine(
     figures="echo_",
     running="echo_requests",
     all_read=(b"echo has read",),
+    last_words=(),
     cache_planned=lambda _options: None,
     cache_lines=list,
 )

@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.unit import plays
 
@@ -63,3 +64,11 @@ def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, clust
     assert "It does not start." in told
     assert "Unsupported" not in told
     assert (said in told) if said else ("could not be started" not in told), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("entry_point", ["status", "diagnose", "logs"])
+def test_sparks_are_reported_in_the_order_of_the_inventory(entry_point: str) -> None:
+    """And not in that in which they are done."""
+    text = (ROOT / f"roles/speculative_serve/tasks/{entry_point}.yml").read_text(encoding="utf-8")
+    (task,) = (task for task in yaml.safe_load(text) if "dgx_spark.speculative.report" in task)
+    assert task.get("throttle") == 1

@@ -20,11 +20,20 @@ from pathlib import Path
 
 import pytest
 from server import health, loading, processes, supervisor
+from server.engines.registry import ENGINES
 from server.state import Log, State
 
 from tests.unit import web
 from tests.unit.entrypoint_container import SAY_OPTIONS, SAYS_OPTIONS, Container
 from tests.unit.waiting import WITHIN_S, Clock, until
+
+ENGINE_DEAD = (
+    b"(APIServer pid=9) ERROR 11-29 01:18:55 [async_llm.py:906] AsyncLLM output_handler failed.\n"
+    b"(APIServer pid=9) ERROR 11-29 01:18:55 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore "
+    b"encountered an issue. See stack trace (above) for the root cause.\n"
+    b"INFO:     Shutting down\nINFO:     Finished server process [9]\n"
+    b"(APIServer pid=9) INFO 11-29 01:18:59 [core_client.py:777] [shutdown] MPClient: complete\n"
+)
 
 
 class Healthy(web.Handler):
@@ -69,13 +78,13 @@ def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url
     container = start("echo hello; sleep 60", url)
     assert container.wait_for("running")["restarts"] == 0
     # The watchdog may have asked this server, which has no models, by now.
-    assert container.log().splitlines()[0] == "hello"
+    assert container.said().splitlines()[0] == "hello"
 
 
 def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Container]) -> None:
     container = start("trap 'echo bye; exit 0' TERM; sleep 61 & echo $! ; wait")
     state = container.wait_for("loading")
-    child = int(until(container.log))
+    child = int(until(container.said))
     assert container.stop() == 0
     assert container.state()["state"] == "stopped"
     assert process_state(state["pid"]) in ("", "Z")
@@ -144,7 +153,7 @@ def test_who_waits_for_another_engine_stops_when_told(tmp_path: Path) -> None:
 
 def test_orphans_are_collected(start: t.Callable[..., Container]) -> None:
     container = start("(sleep 0.3 & echo $!); exec sleep 60")
-    orphan = int(until(container.log))
+    orphan = int(until(container.said))
     until(lambda: process_state(orphan) == "")
 
 
@@ -345,7 +354,7 @@ def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Containe
     (tmp_path / "state" / "server.log").write_text("before\n", encoding="utf-8")
     container = start("echo now; sleep 60")
     container.wait_for("loading")
-    until(lambda: container.log() == "now\n", container.log)
+    until(lambda: container.log() == "[entrypoint] the server starts\nnow\n", container.log)
     assert (tmp_path / "state" / "server.log.1").read_text(encoding="utf-8") == "before\n"
 
 
@@ -408,11 +417,26 @@ def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
             b"    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n",
             "Value error, --kv-cache-dtype is not for this model. [type=value_error]",
         ),
+        # As vLLM 0.32.0 says it, whose front ends in order after its engine.
+        (
+            b"(EngineCore pid=24) ERROR 11-29 01:18:55 [multiproc_executor.py:315] Worker proc VllmWorker-0 died "
+            b"unexpectedly (exit code: -9), shutting down executor.\n" + ENGINE_DEAD,
+            "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
+        ),
+        (
+            b"(APIServer pid=9) WARNING 11-29 01:18:55 [core_client.py:817] [shutdown] MPClient: engine core exited "
+            b"unexpectedly; starting cleanup\n" + ENGINE_DEAD,
+            "engine core exited unexpectedly; starting cleanup",
+        ),
+        (
+            ENGINE_DEAD,
+            "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        ),
     ],
-    ids=["health check", "pydantic"],
+    ids=["health check", "pydantic", "worker killed", "engine killed", "engine died"],
 )
 def test_the_reason_of_a_server_that_ends_itself_is_its_engines_error(tmp_path: Path, said: bytes, reason: str) -> None:
     (tmp_path / "state").mkdir()
-    log = Log(tmp_path / "state")
+    log = Log(tmp_path / "state", [words for engine in ENGINES.values() for words in engine.last_words])
     log.write(said)
     assert log.last_line() == reason

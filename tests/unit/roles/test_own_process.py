@@ -37,7 +37,7 @@ ENGINE = {
 }
 # `ranks` of the entrypoint for one of two Sparks of this machine, with a host name of its own.
 RANKS = """
-import json, pathlib, socket, sys
+import json, os, pathlib, socket, sys
 sys.path.insert(0, sys.argv.pop(1))
 directory = pathlib.Path(sys.argv.pop(1))
 name = sys.argv.pop(1)
@@ -46,7 +46,7 @@ from server import ranks, rdma
 from server.launchers import launcher
 from server.launchers.own_process import start
 launcher.ITSELF = json.loads(sys.argv.pop(1))
-start.TOLD_WITHIN_S = 1.0
+start.TOLD_WITHIN_S = float(os.environ.get("TOLD_WITHIN_S", "1"))
 start.STORE = [sys.executable, "-c", f"print({start.READY!r}, flush=True); input()"]
 rdma.CLASS, rdma.NODES = directory / "verbs", directory / "nodes"
 ranks.STATE = directory / "state"
@@ -211,10 +211,27 @@ def test_a_head_whose_rank_ends_ends_the_workers(pair: Pair) -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_the_cause_on_the_worker_is_the_reason_also_when_the_head_ends_first(pair: Pair, code: int) -> None:
-    pair.start("worker", action="echo no memory here; sleep 0.5; exit 3")
-    head = pair.start("head", action=f"exit {code}")
+    pid = pair.directory / "head/pid"
+    # Once the head has seen that its own rank has ended.
+    until_then = f"until [ -s {pid} ] && ! kill -0 \\$(cat {pid}); do sleep 0.05; done 2>/dev/null"
+    pair.start("worker", action=f"echo no memory here; {until_then}; exit 3")
+    dead = "echo vllm.v1.engine.exceptions.EngineDeadError: its engine is dead"
+    head = pair.start("head", action=f"{dead}; exit {code}", environment={"TOLD_WITHIN_S": str(WITHIN_S)})
     reason = head.wait_until(lambda state: state.get("last_exit"))["last_exit"]["reason"]
     assert reason == f"[ranks] the rank on the worker {WORKER} has ended: exit code 3: no memory here"
+
+
+def test_a_rank_that_ends_has_words_of_its_own(pair: Pair) -> None:
+    """And none of the one before it."""
+    first = pair.directory / "first"
+    pair.start(
+        "worker",
+        action=f"if [ -e {first} ]; then echo no memory; else touch {first}; echo EngineDeadError: it; fi; exit 3",
+    )
+    head = pair.start("head")
+    told = "has ended: exit code 3: "
+    head.wait_until(lambda state: f"{told}EngineDeadError: it" in str(state.get("last_exit")))
+    head.wait_until(lambda state: f"{told}no memory" in str(state.get("last_exit")))
 
 
 def test_a_worker_that_ends_while_it_is_asked_is_named(pair: Pair) -> None:

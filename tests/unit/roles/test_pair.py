@@ -802,7 +802,8 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     container = worker(sampler__MEMINFO=str(memory.path), **QUICK)
     for number, ended in enumerate(("its memory is not free yet", "for the second time"), 1):
         wait_for_rank(tmp_path, number)
-        assert container.wait_for("rank_runs")["guard"]["on"]
+        # It enters the state first, and then says how the guard is.
+        container.wait_until(lambda state: state["state"] == "rank_runs" and (state["guard"] or {}).get("on"))
         memory.set(0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"

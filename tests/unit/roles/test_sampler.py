@@ -124,7 +124,7 @@ def test_a_fall_is_ended_on_the_way(memory: Memory, tmp_path: Path, monkeypatch:
 def test_a_slow_leak_ends_in_order(start: t.Callable[..., Container], memory: Memory) -> None:
     memory.set(3)
     container = start("trap 'echo bye; exit 0' TERM; echo up; sleep 61 & wait")
-    until(container.log)
+    until(container.said)
     # The level stays: only what gives way goes.
     memory.set(3, swap=0.5)
     state = container.wait_until(lambda found: found["last_exit"])
@@ -135,7 +135,7 @@ def test_a_slow_leak_ends_in_order(start: t.Callable[..., Container], memory: Me
 def test_who_does_not_heed_the_order_is_killed(start: t.Callable[..., Container], memory: Memory) -> None:
     memory.set(3)
     container = start("trap '' TERM; echo up; sleep 61", sampler__GRACE_S=1)
-    until(container.log)
+    until(container.said)
     memory.set(3, swap=0.5)
     state = container.wait_until(lambda found: found["last_exit"])
     assert (state["last_exit"]["by"], state["last_exit"]["signal"]) == ("memory guard", signal.SIGKILL)

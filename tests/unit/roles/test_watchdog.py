@@ -446,7 +446,7 @@ def test_what_a_hanging_server_looked_like_is_kept(start: t.Callable[..., Script
     # Its processes, with their command lines; the engine's figures; its last words.
     assert "sleep 60" in kept
     assert "trtllm_num_requests_running 0.0" in kept
-    assert script.container.log().splitlines()[0] in kept
+    assert script.container.said().splitlines()[0] in kept
     # The one before is kept, too.
     script.wait_for(restarts=2)
     assert (script.container.directory / "state" / "stalled.log.1").exists()

@@ -42,7 +42,8 @@ def answer(number: int, at: float, **changes: t.Any) -> list[Line]:
     """A question that is asked then, and answered a moment later."""
     text, finish, _thinking, _calls = answers.expected(PROMPT, 20)
     who = {"client": "a", "life": 1, "id": number, "route": "completions", "prompt": PROMPT, "max_tokens": 20}
-    said = {"status": 200, "ended": "whole", "text": text, "finish": finish, "thinking": "", "calls": [], **changes}
+    said = {"status": 200, "ended": "whole", "text": text, "finish": finish, "thinking": "", "calls": []}
+    said |= {"model": "gpt-oss-120b", **changes}
     return [{"at": at, "kind": "asked", **who}, {"at": at + 0.4, "kind": "answered", **who, **said}]
 
 
@@ -69,6 +70,7 @@ BEGIN: Line = {
     "playbook": "single_eagle3",
     "draft_length": 5,
     "routes": ["completions"],
+    "model": "gpt-oss-120b",
 }
 
 
@@ -95,6 +97,13 @@ def history(fault: str = "engine killed") -> list[Line]:
         {"at": ROUNDED_AT, "kind": "rounded", "number": 1, "seconds": ROUNDED_AT - FAULT_AT + 0.5},
         {"at": END_AT, "kind": "end", "rounds": 1, "seconds": 20},
     ]
+
+
+def and_also(fault: str, lines: t.Sequence[Line]) -> list[Line]:
+    """The same history with one more fault in its round, as long as the first."""
+    more = [{**line, "name": fault} for line in lines if line["kind"] == "fault"]
+    first = [{**line, "faults": [*line["faults"], fault]} if line.get("faults") else line for line in lines]
+    return [*first, *more]
 
 
 def rules(lines: t.Sequence[Line]) -> set[str]:
@@ -174,12 +183,11 @@ def test_it_is_back_when_it_stays() -> None:
 
 
 def test_a_fault_that_nobody_felt_was_none() -> None:
-    unharmed = [line for line in history("disk full") if line["kind"] not in ("round", "back", "fault")]
-    told = [line for line in history("engine killed") if line["kind"] in ("round", "back", "fault")]
+    unharmed = [line for line in history("disk full") if line["kind"] not in ("round", "back", "fault", "look")]
+    told = [line for line in history("engine killed") if line["kind"] in ("round", "back", "fault", "look")]
     assert rules([*unharmed, *told]) == {"not felt"}
     # One of several may hit nothing.
-    both = [{**line, "faults": ["engine killed", "disk full"]} if "faults" in line else line for line in told]
-    assert rules([*unharmed, *both]) == set()
+    assert rules(and_also("disk full", [*unharmed, *told])) == set()
 
 
 def test_combined_faults_add_up() -> None:
@@ -299,7 +307,7 @@ def test_the_run_that_puts_it_right_fails() -> None:
     # So does one in the middle of a fault that is alone, but not on top of another.
     inside = ran(FAULT_AT + 1, code=2, said="no")
     assert rules([*history(), inside]) == {"failed run"}
-    both = [{**line, "faults": ["engine killed", "power cut"]} if "faults" in line else line for line in history()]
+    both = and_also("power cut", history())
     assert judge([*both, inside]) == []
     for kind in ("run", "background"):
         assert rules([*both, {**inside, "kind": kind, "traceback": True}]) == {"traceback"}
@@ -413,13 +421,14 @@ def test_it_is_back_and_away_again_within_the_round() -> None:
 
 def test_what_serves_on_disturbs_nothing_on_top_of_what_breaks_it() -> None:
     """Once that one's promise is over, long before the round is."""
-    names = ["engine killed", "disk full"]
-    lines = [{**line, "faults": names} if "faults" in line else line for line in history()]
-    lines = [{**line, "at": 290} if line["kind"] == "rounded" else line for line in lines]
-    lines = [{**line, "at": 280, "over": 270, "came": 271} if line["kind"] == "back" else line for line in lines]
-    lines += [
-        {"at": 130, "kind": "fault", "name": "disk full", "phase": "begins"},
-        {"at": 270, "kind": "fault", "name": "disk full", "phase": "ends"},
+    later = {"rounded": 290, "back": 280, "begins": 130, "ends": 270}
+    lines = [
+        {**line, "at": later[line["kind"]]}
+        if line["kind"] in later
+        else {**line, "at": later[line["phase"]]}
+        if line.get("name") == "disk full"
+        else line
+        for line in and_also("disk full", history())
     ]
     assert judge(lines) == []
     assert rules(refused_between(lines, 160, 162)) == {"interrupted"}
@@ -438,9 +447,9 @@ def test_it_is_half_a_minute_late() -> None:
 
 def test_a_machine_that_is_slower_by_its_own_clock_has_longer() -> None:
     """A time that is set takes no longer for that."""
-    slow = {"server": {**SPARK["server"], "load_s": 9.0}}
-    limit = bound(["engine killed"], INPUTS, pace=3)
-    assert bound(["engine killed"], INPUTS) < limit < 3 * bound(["engine killed"], INPUTS)
+    slow = {"server": {**SPARK["server"], "load_s": 6.0}}
+    limit = bound(["engine killed"], INPUTS, pace=2)
+    assert bound(["engine killed"], INPUTS) < limit < 2 * bound(["engine killed"], INPUTS)
     late = refused_between(history(), FAULT_AT, OVER_AT + limit - 2)
     late = [line for line in late if line["kind"] not in ("look", "back", "rounded")]
     late += [
@@ -537,3 +546,94 @@ def test_a_lease_outlives_its_run() -> None:
     assert rules([*history(), freed]) == set()
     assert rules([*history(), {**freed, "after": 59.0}]) == {"lease"}
     assert rules([*history(), {**freed, "after": None}]) == {"lease"}
+
+
+@pytest.mark.parametrize("kind", ["back", "look", "rounded", "fault"])
+def test_a_round_is_not_waited_for_or_not_looked_at(kind: str) -> None:
+    whole = history()
+    assert judge(whole) == []
+    assert "not watched" in rules([line for line in whole if line["kind"] != kind or line.get("what") == "baseline"])
+
+
+def test_a_round_is_waited_for_and_looked_at_as_if_it_were_another_one() -> None:
+    """With more faults, which promise a longer time and leave more, or a later end of them."""
+    more = ["engine killed", "files edited", "power cut"]
+    late = refused_between(history(), FAULT_AT, OVER_AT + int(bound(["engine killed"], INPUTS)) + 5)
+    late = [line for line in late if line["kind"] not in ("back", "rounded") and line.get("what") != "back"]
+    back = {"at": 140, "kind": "back", "number": 1, "faults": more, "over": 130, "came": 139}
+    rounded = {"at": 145, "kind": "rounded", "number": 1, "seconds": 45}
+    seen = look(141, "back", more, generation={})
+    assert rules([*late, back, seen, rounded]) == {"late", "interrupted", "not watched"}
+
+
+def test_what_a_round_leaves_is_not_looked_at_once_it_was_put_right() -> None:
+    lines = [line for line in history("files edited") if line.get("what") != "repaired"]
+    assert judge(history("files edited")) == []
+    assert rules(lines) == {"not watched"}
+
+
+def test_a_load_takes_ten_times_as_long_by_the_engines_own_word() -> None:
+    """And it answers half a minute late."""
+    slow = {"server": {**SPARK["server"], "load_s": 30.0}}
+    late = refused_between(history(), FAULT_AT, OVER_AT + 48)
+    late = [line for line in late if line["kind"] not in ("look", "back", "rounded")]
+    late += [
+        {"at": OVER_AT + 60, "kind": "back", "number": 1, "faults": ["engine killed"], "over": OVER_AT, "came": 158},
+        {"at": OVER_AT + 62, "kind": "rounded", "number": 1, "seconds": 72},
+        look(0.5, "baseline"),
+        look(OVER_AT + 61, "back", ["engine killed"], **slow),
+    ]
+    assert rules(late) == {"late", "interrupted"}
+
+
+@pytest.mark.parametrize("figure", [{"stall_timeout_s": 3000}, {"interval_s": 600}, {"worker_timeout_s": 61}])
+def test_inputs_promise_longer_times_than_users_have(figure: dict[str, float]) -> None:
+    """At the beginning, and later."""
+    watched = {"interval_s": 60, "stall_timeout_s": 300, "worker_timeout_s": 60}
+    assert rules([*history(), {"at": 295, "kind": "changed", "watched": watched}]) == set()
+    assert rules([*history(), {"at": 295, "kind": "changed", "watched": {**watched, **figure}}]) == {"stretched"}
+    begin = {**BEGIN, "inputs": {**vars(INPUTS), **figure}}
+    assert "stretched" in rules([begin if line["kind"] == "begin" else line for line in history()])
+
+
+@pytest.mark.parametrize("figure", ["load_s", "boot_s", "patience_s"])
+def test_the_machine_and_its_clients_are_measured_as_no_twin_is(figure: str) -> None:
+    begin = {**BEGIN, "inputs": {**vars(INPUTS), figure: 1000}}
+    assert rules([begin if line["kind"] == "begin" else line for line in history()]) == {"stretched"}
+
+
+def test_answers_are_whole_and_slow() -> None:
+    """One each three seconds, be it that nobody asks or that all wait."""
+    seldom = [line for line in history() if line["kind"] not in ("asked", "answered") or line["id"] % 3 == 0]
+    assert rules(seldom) == {"slow"}
+    (found,) = judge(seldom)[-1:]
+    assert found.at > BACK_AT
+    # What is disturbed may be so.
+    short = [line for line in seldom if line["at"] >= END_AT or FAULT_AT - 9 < line["at"] < ROUNDED_AT]
+    assert "slow" not in rules([BEGIN, look(0.5, "baseline"), *short])
+
+
+def test_each_second_fault_hits_nothing() -> None:
+    """Amid one that breaks something, which excuses one or the other."""
+    missed = {"fault": "disk full", "error": "", "amid": ["power cut"]}
+    rounds = [
+        {"at": 200, "kind": "round", "number": number, "faults": ["power cut", "disk full"]} for number in range(8)
+    ]
+    told = [*history(), *rounds, {"at": 201, "kind": "goes on"}]
+    assert "not inflicted" not in rules([*told, *4 * [{"at": 200, "kind": "missed", **missed}]])
+    assert "not inflicted" in rules([*told, *5 * [{"at": 200, "kind": "missed", **missed}]])
+
+
+def test_a_user_is_refused_while_two_harmless_faults_are_under_way() -> None:
+    for faults, found in ((("memory taken", "internet fails"), {"failed run"}), (("memory taken", "power cut"), set())):
+        begin = {"at": 240, "kind": "round", "number": 2, "faults": list(faults)}
+        phases = [
+            {"at": 241 + number, "kind": "fault", "name": name, "phase": "begins"} for number, name in enumerate(faults)
+        ]
+        cut = {"at": 250, "kind": "goes on"}
+        lines = [*history(), begin, *phases, ran(245, code=2, said="no"), cut]
+        assert rules(lines) == found
+
+
+def test_another_model_answers() -> None:
+    assert rules(change(history(), "answered", 40.4, model="another")) == {"wrong answer"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import gzip
 import html
 import json
 import subprocess
@@ -92,7 +93,10 @@ def test_it_is_back_with_the_first_whole_answer_to_who_asked_since(tmp_path: Pat
     assert history.answered_since(moment) == moment + 3
 
 
-EVENTS = [{"choices": [{"text": "a", "finish_reason": None}]}, {"choices": [{"text": "b", "finish_reason": "stop"}]}]
+EVENTS: list[dict[str, t.Any]] = [
+    {"choices": [{"text": "a", "finish_reason": None}]},
+    {"choices": [{"text": "b", "finish_reason": "stop"}]},
+]
 STREAM = "".join(f"data: {json.dumps(event)}\n\n" for event in EVENTS).encode()
 
 
@@ -154,7 +158,7 @@ CHAT = [
 
 
 def test_a_client_reads_a_chat() -> None:
-    wanted = {"text": "Yes", "thinking": "Hm.", "calls": [["get", "{}"]], "finish": "stop"}
+    wanted = {"text": "Yes", "thinking": "Hm.", "calls": [["get", "{}"]], "finish": "stop", "model": None}
     found: dict[str, t.Any] = {"text": "", "thinking": "", "calls": [], "finish": None}
     client.read(
         found,
@@ -169,6 +173,23 @@ def test_a_client_reads_a_chat() -> None:
     assert found == wanted
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_knows_which_model_has_answered(stream: bool) -> None:
+    found: dict[str, t.Any] = {"text": "", "thinking": "", "finish": None}
+    event = json.dumps({**EVENTS[1], "model": "another"})
+    client.read(found, f"data: {event}\n\ndata: [DONE]" if stream else event, stream)
+    assert (found["model"], found["finish"]) == ("another", "stop")
+
+
+def test_clients_that_go_on_are_others_than_before(tmp_path: Path) -> None:
+    """Else two questions would have one name."""
+    history = History(tmp_path / "history.jsonl")
+    assert history.lives("a") == 0
+    for name, life in (("a", 1), ("a", 2), ("b", 5)):
+        history.tell("asked", client=name, life=life, id=0)
+    assert History(history.path).lives("a") == 2
+
+
 SECRET = 'pa"s/s&word+1'
 
 
@@ -181,6 +202,7 @@ SECRET = 'pa"s/s&word+1'
         html.escape(f"<{SECRET}>"),
         SECRET.encode().hex(),
         SECRET.encode().hex().upper(),
+        *(SECRET.encode(code).decode(errors="replace") for code in ("utf-16", "utf-16-be")),
         *(base64.b64encode(b"abc"[:before] + SECRET.encode() + b"defg").decode() for before in range(4)),
     ],
 )
@@ -194,6 +216,32 @@ def test_a_secret_is_found_at_the_end_of_a_large_file(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("x" * 6_000_000 + SECRET, encoding="utf-8")
     assert secrets.seen_in(tmp_path.rglob("*"), secrets.spelled({"it": SECRET})) == [f"it as plain in {path}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.gz", gzip.compress(b"x" * 6_000_000 + SECRET.encode())),
+        ("hf_another", b""),
+        ("notes", "hf_another".encode("utf-16")),
+    ],
+)
+def test_a_secret_is_found_in_a_packed_file_in_a_name_and_in_wide_letters(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    """On the controller as on a Spark."""
+    path = tmp_path / "machine" / "srv" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    spelled = secrets.spelled({"it": SECRET, "the token": "hf_another"})
+    assert secrets.seen_in(path.parent.rglob("*"), spelled)
+    assert look.leaks_in_files(spelled, str(tmp_path / "machine"), str(tmp_path / "patterns"))
+    path.unlink()
+    # No file that only begins so, and no link that leads nowhere.
+    path.with_name("cut.gz").write_bytes(gzip.compress(b"much of it")[:12])
+    path.with_name("link").symlink_to("nowhere")
+    assert secrets.seen_in(path.parent.rglob("*"), spelled) == []
+    assert look.leaks_in_files(spelled, str(tmp_path / "machine"), str(tmp_path / "patterns")) == []
 
 
 def test_of_a_private_key_its_secret_part_is_looked_for(tmp_path: Path) -> None:
@@ -248,6 +296,18 @@ def test_a_file_of_others_is_missed_wherever_it_was(top: str, tmp_path: Path) ->
     path.unlink()
     assert [line for line in before if line.startswith(f"{path} ")]
     assert not [line for line in look.foreign(str(tmp_path)) if line.startswith(f"{path} ")]
+
+
+def test_what_apt_keeps_of_packages_is_watched_but_not_what_it_fetches(tmp_path: Path) -> None:
+    for name in ("lists/main", "periodic/update-success-stamp", "daily_lock"):
+        path = write(tmp_path / "var/lib/apt" / name, "1")
+    kept = write(tmp_path / "var/lib/apt/extended_states", "Package: python3-requests")
+    before = look.foreign(str(tmp_path))
+    path.unlink()
+    write(tmp_path / "var/lib/apt/lists/main", "2")
+    assert look.foreign(str(tmp_path)) == before
+    kept.write_text("", encoding="utf-8")
+    assert look.foreign(str(tmp_path)) != before
 
 
 @pytest.mark.parametrize("top", ["root", "etc", "run/user", "tmp", "var/tmp", "var/log", "home/spark/.ansible", "srv"])

@@ -443,6 +443,21 @@ def test_nvidia_smi_knows_the_fields_of_processes() -> None:
     assert (result.returncode, result.stdout) == (2, 'Field "colour" is not a valid field to query.\n')
 
 
+def test_nvidia_smi_lists_the_engine_of_vllm() -> None:
+    """Its CPU build asks no driver, but the driver of a Spark lists it."""
+    smi = ["sh", str(PACKAGE / "spark" / "nvidia-smi"), "--query-compute-apps=pid,used_memory"]
+    for title in ("VLLM::EngineCore", "VLLM::Worker_TP0"):
+        with subprocess.Popen([title, "60"], executable="/bin/sleep") as engine:
+            try:
+                # What Popen has started has its command line by now.
+                listed = subprocess.run(
+                    [*smi, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True
+                )
+                assert f"{engine.pid}, 0" in listed.stdout.splitlines()
+            finally:
+                engine.kill()
+
+
 def test_of_new_control_groups_only_empty_ones_are_a_twins(tmp_path: pathlib.Path) -> None:
     for name, processes in {"left": "", "somebody": "4711\n"}.items():
         (tmp_path / name).mkdir()

@@ -17,8 +17,6 @@ import typing as t
 from pathlib import Path
 
 LOG_BYTES = 20_000_000
-# The last words of a newer server that ends at a health check; uvicorn's lines follow them.
-FATAL = "Health check detected fatal engine error"
 NO_WORDS = re.compile(r'HTTP/1\.1" 200|^\s*For further information visit ')
 
 
@@ -72,8 +70,9 @@ class State:
 class Log:
     """The server's output: passed on to Docker, kept in server.log (and one older file), its last lines remembered."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, last_words: t.Sequence[str] = ()) -> None:
         self.path = directory / "server.log"
+        self.last_words = last_words
         self.tail: collections.deque[str] = collections.deque(maxlen=200)
         self.size = LOG_BYTES
 
@@ -104,7 +103,8 @@ class Log:
     def last_line(self) -> str:
         # Access log lines, such as those of the watchdog, are no last words, and neither is what follows an error.
         lines = [line for line in self.tail if not line.startswith("[entrypoint]") and not NO_WORDS.search(line)]
-        fatal = next((line[line.index(FATAL) :] for line in reversed(lines) if FATAL in line), None)
+        found = (re.search(words, line) for words in self.last_words for line in reversed(lines))
+        fatal = next((match.group() for match in found if match), None)
         return (fatal or lines[-1]).strip() if lines else "the server printed nothing"
 
 

@@ -120,7 +120,6 @@ class Supervisor:
         self.url = url
         self.port = urllib.parse.urlsplit(url).port or 0
         self.state = State(deployment / "state")
-        self.log = Log(deployment / "state")
         self.restarts: collections.deque[float] = collections.deque()
         self.stop_signal: int | None = None
         self.server: subprocess.Popen[bytes] | None = None
@@ -131,6 +130,7 @@ class Supervisor:
         self.trial: Trial | None = None
         self.switching = False
         self.engine = engine_of(os.environ)
+        self.log = Log(deployment / "state", self.engine.last_words)
         self.loading = Loading(deployment / "options.yml", self.engine)
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
@@ -291,6 +291,8 @@ class Supervisor:
         self.stillness = Stillness(self.patience)
         self.loading.pages.give_back()
         self.guard.loads()
+        # Readers of the log have to know where that of this server begins.
+        self.log.say("the server starts")
         self.server = subprocess.Popen(
             # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
             ["/bin/bash", "-p", str(self.script)],

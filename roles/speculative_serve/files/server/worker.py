@@ -14,6 +14,7 @@ from pathlib import Path
 
 from server import rdma
 from server.cluster import RETRY_S, Cluster, is_free, is_here, knock, no_address
+from server.engines.registry import engine_of
 from server.guard import Verdict
 from server.loading import TAKEN, EngineLock, PageCache, memory_is_short
 from server.processes import Process, collect_dead, descendants, end_descendants
@@ -34,7 +35,7 @@ class BaseWorker:
         self.cluster = cluster
         self.deployment = deployment
         self.state = State(deployment / "state")
-        self.log = Log(deployment / "state")
+        self.log = Log(deployment / "state", engine_of(os.environ).last_words)
         self.stop_signal: int | None = None
         self.failures = 0
         self.verbs = rdma.RdmaReadiness(os.environ)

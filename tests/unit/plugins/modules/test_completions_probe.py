@@ -237,7 +237,7 @@ def test_loading(container: Container, probe: Probe) -> None:
 def test_loading_can_fail(container: Container, probe: Probe) -> None:
     container.says("loading")
     result = probe(fail_on=["loading"], wait=0.1, **container.args)
-    assert result["msg"] == "The server still loads after 0.1 s: starting."
+    assert result["msg"] == "The server still loads after 0.1 s: waiting for the first line of the log."
 
 
 def test_loading_that_stands_still(container: Container, probe: Probe) -> None:
@@ -432,7 +432,7 @@ def test_waits_until_it_is_ready(container: Container, server: Server, probe: Pr
         # The file is that of the time before it was stopped; the container's main process has not come to write it.
         ({"state": "running", "since": 1000}, "loading", "starting the container"),
         ({"state": "stopped", "since": 1000}, "loading", "starting the container"),
-        ({"state": "loading"}, "loading", "starting"),
+        ({"state": "starting"}, "loading", "starting"),
         (
             {"state": "failed", "last_exit": exited(reason="address already in use", at=9e9)},
             "dead",

@@ -181,8 +181,9 @@ def fixture_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
 
 
 def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
-    serving.says("running", restarts=2)
+    serving.says("running", restarts=2, since=time.time() - 47)
     result = look()
+    assert 47 <= result["serving_s"] < 57
     assert (result["state"], result["reason"], result["version"]) == ("ready", None, "1.3.0rc12")
     assert (result["deployment"], result["title"], result["method"], result["draft_length"]) == (
         "mine",
@@ -423,7 +424,7 @@ def test_loading_again_after_an_end(silent: Spark, look: Look) -> None:
     silent.says("loading", restarts=1, last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "Oops."})
     result = look()
     assert (result["state"], result["restarts"]) == ("loading", 1)
-    assert result["reason"] == "starting, after it ended with exit code 1 (a Python error): Oops"
+    assert result["reason"].endswith(", after it ended with exit code 1 (a Python error): Oops")
 
 
 def test_a_container_that_has_not_said_a_word(silent: Spark, look: Look) -> None:
@@ -541,7 +542,7 @@ def test_refused_to_start(silent: Spark, look: Look) -> None:
 
 def test_who_answers_may_be_somebody_else(serving: Spark, look: Look) -> None:
     serving.says("loading")
-    assert (look()["state"], look()["reason"]) == ("loading", "starting")
+    assert look()["state"] == "loading"
     # What is written down is from before a power cut.
     serving.says("running", since=1000)
     assert look()["state"] == "ready"
@@ -581,7 +582,7 @@ def test_a_container_that_does_not_run(
     silent.says(said)
     result = look()
     assert (result["state"], why in result["reason"]) == (state, True), result["reason"]
-    assert (result["container"]["uptime_s"], result["restarts"]) == (None, None)
+    assert (result["container"]["uptime_s"], result["restarts"], result["serving_s"]) == (None, None, None)
 
 
 def test_stopped_when_it_could_not_start(silent: Spark, look: Look) -> None:

@@ -42,6 +42,8 @@ class Engine(t.NamedTuple):
     running: str
     # Parts of the lines after which it reads nothing more from the models' files.
     all_read: tuple[bytes, ...]
+    # Patterns of what a server says that ends by itself because its engine did, the best first: it says more after it.
+    last_words: tuple[str, ...]
     # The tokens of the KV cache that the text of its options plans, and a new reader of those that it makes.
     cache_planned: t.Callable[[str], int | None]
     cache_lines: t.Callable[[], CacheLines]

@@ -67,6 +67,7 @@ TENSORRT_LLM = Engine(
     figures="trtllm_",
     running="trtllm_num_requests_running",
     all_read=(b"Loading weights: 100%", b"Model init total"),
+    last_words=("Health check detected fatal engine error.*",),
     cache_planned=cache_planned,
     cache_lines=CacheLines,
 )

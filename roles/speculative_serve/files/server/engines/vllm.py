@@ -49,6 +49,13 @@ VLLM = Engine(
     figures="vllm:",
     running="vllm:num_requests_running",
     all_read=(b"Model loading took",),
+    # The first is the launcher's: an engine that has lost another Spark's rank dies of that.
+    last_words=(
+        r"^\[ranks\] the rank on the worker .*",
+        r"Worker proc \S+ died unexpectedly.*",
+        "engine core exited unexpectedly.*",
+        "EngineDeadError: .*",
+    ),
     cache_planned=cache_planned,
     cache_lines=CacheLines,
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import diagnosis, evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Source
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Disk, Source
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts
 
 NOW = 1_800_000_000.0
@@ -21,7 +21,11 @@ TRACEBACK = "Traceback (most recent call last):\n  File x\n"
 WELL = evidence.Evidence(
     docker="usable",
     gpu_by="hook",
-    slot={"Id": "1", "State": {"Status": "running", "StartedAt": "2026-01-01T00:00:00Z"}},
+    slot={
+        "Id": "1",
+        "State": {"Status": "running", "StartedAt": "2026-01-01T00:00:00Z"},
+        "HostConfig": {"IpcMode": "host"},
+    },
     state={"state": "running", "since": NOW},
     look=ServerFacts("ready"),
     recorded=("mine",),
@@ -85,6 +89,27 @@ def test_a_wrapper_counts_where_nothing_better_is_found() -> None:
     judged = judge(**FAILED, server_log=f"CUDA out of memory\nExecutor worker returned error{END}")
     assert ids(judged) == ["memory_cuda"]
     assert "executor_worker_died" not in [finding.id for finding in judged.findings]
+
+
+@pytest.mark.parametrize("shared_memory", [None, Disk("shared memory", "/dev/shm", 4096, 60 * 10**9)])
+def test_an_engine_that_ends_without_a_trace_is_found_whatever_a_client_did_before(shared_memory: Disk | None) -> None:
+    log = (
+        "(APIServer pid=1) ERROR 11-28 04:12:47 [serving.py:203] Request cmpl-1 failed with an internal error during"
+        ' generation\nINFO:     127.0.0.1:41 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+        "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited"
+        f" unexpectedly; starting cleanup\nINFO:     Finished server process [1]{END}"
+    )
+    judged = judge(**FAILED, server_log=log, shared_memory=shared_memory)
+    assert judged.verdict == "problem"
+    assert ids(judged) == (["shared_memory_full"] if shared_memory else ["core_killed"])
+
+
+def test_a_full_shared_memory_of_the_spark_is_no_business_of_a_container_with_its_own(tmp_path: Path) -> None:
+    full = Disk("shared memory", "/dev/shm", 4096, 60 * 10**9)
+    assert ids(judge(shared_memory=full), "warning") == ["shared_memory_full"]
+    assert judge(shared_memory=full._replace(free=10**9)).verdict == "healthy"
+    own = {**(WELL.slot or {}), "HostConfig": {"IpcMode": "private"}}
+    assert judge(shared_memory=full, slot=own).verdict == "healthy"
 
 
 TRIAL = {"id": "draft-3", "title": "draft length 3"}

@@ -311,6 +311,13 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("served_name_differs", serving(served=["other"])),
     ("cache_not_mounted", serving(slot={**slot(), "Mounts": []})),
     ("shared_memory_large", serving(slot={**slot(), "HostConfig": {"IpcMode": "private", "ShmSize": 64 * GB}})),
+    (
+        "shared_memory_full",
+        serving(
+            slot={**slot(), "HostConfig": {"IpcMode": "host"}},
+            shared_memory=Disk("shared memory", "/dev/shm", 4096, 60 * GB),
+        ),
+    ),
     ("kernel_version", serving(kernel_release="7.0.0-1019-nvidia")),
     ("disk_nearly_full", serving(disks=[Disk("images", "/", 2 * GB, 100 * GB)])),
     ("trial", serving(state=said("running", trial=TRIAL), look=ServerFacts("trial"))),

@@ -11,6 +11,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server impo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines, last_run, read_end
 
 START = "[TensorRT-LLM] TensorRT LLM version: 1.3.0rc12"
+BEGIN = "[entrypoint] the server starts"
 END = "[entrypoint] the server ended with exit code 1"
 BAR = "Loading weights: 100%|##########| 1190/1190 [01:01<00:00, 19.26it/s]"
 
@@ -31,6 +32,11 @@ def test_last_run_is_what_came_after_the_last_end() -> None:
 def test_a_server_that_was_given_up_has_its_last_run_with_the_end() -> None:
     given_up = "[entrypoint] it ended 4 times within an hour and is not started again"
     assert last_run([START, "a", END, START, "b", END, given_up, ""]) == [START, "b", END, given_up, ""]
+
+
+def test_a_server_that_was_stopped_in_order_has_no_end_and_another_one_a_begin() -> None:
+    assert last_run([START, "a", BEGIN, START, "b"]) == [BEGIN, START, "b"]
+    assert last_run([START, "a", BEGIN]) == [BEGIN]
 
 
 def test_noise_is_left_out_unless_raw(log: Path) -> None:
@@ -62,6 +68,12 @@ def test_the_older_file_is_another_run_where_this_one_shows_its_beginning(log: P
     write(log, START, "b")
     assert last_lines(log, 10)[0] == [START, "b"]
     assert last_lines(log, 10, all_runs=True)[0] == [START, "a", START, "b"]
+
+
+def test_the_older_file_is_another_run_where_nothing_has_been_said_yet(log: Path) -> None:
+    write(log.with_name("server.log.1"), START, "a")
+    write(log, BEGIN)
+    assert last_lines(log, 10)[0] == [BEGIN]
 
 
 def test_a_long_log_is_read_from_its_end(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,10 @@ def fixture(name: str) -> str:
             " `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing"
             " `max_model_len` when...",
         ),
+        (
+            "vllm_worker_killed",
+            "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
+        ),
         ("ready", None),
         ("vllm_ready", None),
         ("loading", None),
@@ -100,6 +104,43 @@ def test_cause_line(name: str, line: str | None) -> None:
 )
 def test_cause_line_of_small_logs(text: str, line: str | None) -> None:
     assert server_log.cause_line(text) == line
+
+
+ANSWERED = 'INFO:     127.0.0.1:41 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+PROBED = 'INFO:     127.0.0.1:41 - "POST /v1/completions?asked-by=watchdog HTTP/1.1" 200 OK\n'
+API = "(APIServer pid=1) ERROR 11-28 04:20:47 [serving.py:203] "
+ONE_REQUEST = f"{API}Request cmpl-1 failed with an internal error during generation\n"
+ITS_TRACEBACK = (
+    f"{API}Error in completion stream generator.\n{API}Traceback (most recent call last):\n"
+    f"{API}  File x\n{API}KeyError: 'logprobs'\n"
+)
+KILLED = (
+    "(APIServer pid=1) WARNING 11-28 04:20:47 [core_client.py:817] [shutdown] MPClient: engine core exited "
+    "unexpectedly; starting cleanup\n"
+)
+
+
+@pytest.mark.parametrize("answered", ["", ANSWERED, PROBED])
+@pytest.mark.parametrize("before", [ONE_REQUEST, ITS_TRACEBACK, f"{API}Request cmpl-1 failed strangely\n"])
+def test_the_error_of_one_request_does_not_hide_the_end_of_the_engine(before: str, answered: str) -> None:
+    cause = server_log.reason(f"{before}{answered}{KILLED}INFO:     Finished server process [1]\n")
+    assert cause is not None
+    assert getattr(cause.problem, "id", None) == "core_killed"
+
+
+def test_an_error_after_which_the_server_has_answered_is_not_why_it_ended() -> None:
+    """But what is known counts more than what is not."""
+    known, strange = "CUDA error: an illegal memory access was encountered\n", f"{API}KeyError strange\n"
+    gone = "[TRT-LLM] [E] the pool is gone\n"
+    for before, after in ((known, KILLED), (strange, KILLED), (strange, gone)):
+        assert server_log.cause_line(before + ANSWERED + after) == server_log.cause_line(after)
+    assert server_log.cause_line(known + ANSWERED + gone) == server_log.cause_line(known)
+    assert server_log.cause_line(ITS_TRACEBACK) == "KeyError: 'logprobs'"
+    # A stream is logged when it begins.
+    log = (
+        f"{API}Traceback (most recent call last):\n{API}KeyError: 'x'\n{ANSWERED}{API}AsyncLLM output_handler failed.\n"
+    )
+    assert server_log.cause_line(log) == "KeyError: 'x'"
 
 
 def test_each_part_of_a_line_is_known_by_its_own_row() -> None:
@@ -185,6 +226,24 @@ def test_each_start_of_a_log_is_one_line() -> None:
 def test_loading_progress_of_nothing() -> None:
     assert server_log.loading_progress("") is None
     assert server_log.loading_progress("\n-----\n[entrypoint] hello\n") is None
+
+
+BEGIN = "[entrypoint] the server starts\n"
+
+
+@pytest.mark.parametrize("name", ["ready", "vllm_ready", "vllm_memory"])
+def test_a_start_has_nothing_of_the_life_before_it(name: str) -> None:
+    """One that was stopped in order has not written that it ended."""
+    before = fixture(name)
+    assert server_log.loading_progress(before + BEGIN) is None
+    warning = "W1128 04:15:58.780000 1 torch/_library/triton.py:53] Triton not available\n"
+    found = server_log.loading_progress(before + BEGIN + warning)
+    assert found == server_log.Progress(None, "waiting: Triton not available")
+    assert server_log.after_last_end(before + BEGIN + warning) == warning
+    # Nor has its end.
+    end = "[entrypoint] the server ended with exit code 1\n"
+    assert server_log.cause_line(f"{before}{BEGIN}Error: no room\n{end}") == "Error: no room"
+    assert server_log.cause_line(f"{before}{BEGIN}{end}") is None
 
 
 def test_strip_noise() -> None:

@@ -355,8 +355,38 @@ def test_what_the_container_noticed_and_how_the_links_are() -> None:
     )
     assert "MTU 9000: the link is down" in row(lines, "fabric")
     assert "MTU 9000: the address is gone, its MTU is 1500 now" in row(lines, "fabric")
-    told = [line.strip() for line in lines]
+    # To start it plugs no cable in.
+    assert [line.strip() for line in lines if ".yml" in line][:2] == [
+        "- Find out what is wrong: diagnose.yml",
+        "- See what spark-2 does: status.yml",
+    ]
+    told = [line.strip() for line in render("spark-1", half(0, "waiting", "refused"))]
     assert {"- See what spark-2 does: status.yml", "- Start both: start.yml"} <= set(told)
+
+
+def test_what_nccl_used_before_is_not_what_it_uses() -> None:
+    network = {"name": "IB", "rdma": True, "devices": ["rocep1s0f1"], "missing": [], "why": "", "fix": ""}
+
+    def told(state: str) -> list[str]:
+        one = half(1, state)
+        return render("spark-2", dataclasses.replace(one, cluster={**(one.cluster or {}), "nccl": network}))
+
+    assert row(told("rank_runs"), "RDMA") == "NCCL uses RDMA (IB) over rocep1s0f1"
+    assert "NCCL" not in "\n".join(told("waiting"))
+
+
+@pytest.mark.parametrize(
+    ("state", "offered"), [("ready", True), ("loading", True), ("stopped", False), ("dead", False)]
+)
+def test_a_server_that_is_down_has_no_address(state: str, offered: bool) -> None:
+    lines = render("spark-1", dataclasses.replace(SERVING, state=state), reach=Reach(local=False, host="spark-1"))
+    assert any(line.startswith("  URL") for line in lines) is offered
+    assert any("ssh -N -L" in line for line in lines) is offered
+
+
+def test_the_time_of_a_server_that_serves_is_its_own() -> None:
+    """And not that of its container."""
+    assert row(render("x", dataclasses.replace(SERVING, serving_s=47)), "state").startswith("ready, up 47 s, ")
 
 
 def test_a_pair_as_data() -> None:

@@ -218,6 +218,7 @@ class ProcessWorker(BaseWorker):
         write_private(options, request.get("options", ""))
         self.guard.loads()
         self.heeded = None
+        self.log.tail.clear()
         self.owner = owner
         self.rank = subprocess.Popen(
             # Privileged, so that no variable makes bash run something before the script (BASH_ENV).
