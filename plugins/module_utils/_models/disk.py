@@ -20,6 +20,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole as write_whole
+
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -91,17 +93,6 @@ def own_size(path: Path) -> int:
     except FileNotFoundError:
         return 0
     return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step, which a power cut does not undo by half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
 
 
 def drop_page_cache(descriptor: int) -> None:

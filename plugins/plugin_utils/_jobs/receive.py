@@ -48,8 +48,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     read_receipt,
     size_of,
     write_receipt,
-    write_whole,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import put, write_whole
 
 from .progress import Message, amount
 from .wire import CHUNK, GREETING, widen
@@ -369,7 +369,7 @@ class Receiver:
     def keep(self, target: Target, sums: Checksums, sha256: str) -> None:
         if target.is_right(sums, sha256):
             target.part.chmod(0o644)
-            target.part.replace(target.path)
+            put(target.part, target.path)
             self.say(stored=True)
             return
         target.part.unlink()
@@ -403,7 +403,7 @@ class Receiver:
         pointer.parent.mkdir(parents=True, exist_ok=True)
         new = pointer.with_name(f".{pointer.name}.{os.getpid()}.new")
         new.symlink_to(target)
-        new.replace(pointer)
+        put(new, pointer)
 
     def index(self, image: Message) -> None:
         """Note the members of an image: with that it is ready to be loaded."""
