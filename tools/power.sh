@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
 
-if ! command -v qemu-system-x86_64 qemu-img >/dev/null; then
+if ! command -v qemu-system-x86_64 >/dev/null || ! command -v qemu-img >/dev/null; then
     apt_install "QEMU" qemu-system-x86 qemu-utils
 fi
 status=0

@@ -4,8 +4,9 @@
 
 """What the machine does between two cuts: look at all places, finish what was cut, and write until the next cut.
 
-Its first process. The kernel's command line names the place (POWER_PLACE), and whether the disk is full or read-only
-meanwhile (POWER_DISK). It says on the console, one JSON object a line, what it does.
+Its first process. The kernel's command line names the place (POWER_PLACE), the places to finish (POWER_REPAIR), and
+whether the disk is full or read-only meanwhile (POWER_DISK). It says on the console, one JSON object a line, what it
+does.
 """
 
 from __future__ import annotations
@@ -81,16 +82,17 @@ def remount(how: str) -> None:
 def main() -> None:
     name, disk = os.environ["POWER_PLACE"], os.environ.get("POWER_DISK", DISKS[0])
     if os.environ.get("POWER_UNFLUSHED"):
-        os.fsync = os.fdatasync = lambda _file: None
+        for name in ("fsync", "fdatasync"):
+            setattr(os, name, lambda _file: None)
     # Only root may still write to the last blocks of a disk, and this is root.
     FILLER.unlink(missing_ok=True)
     seen = look(ROOT)
     say(looked=seen, free=shutil.disk_usage(ROOT).free)
-    for kind in PLACES:
+    for one in filter(None, os.environ.get("POWER_REPAIR", "").split(",")):
         # The same run again finishes, whatever the cut has left.
-        number = next_version(seen, kind.name)
-        say(begun=number, place=kind.name, repair=True)
-        say(repaired=kind.name, version=number, refused=attempt(kind(ROOT), number))
+        number = next_version(seen, one)
+        say(begun=number, place=one, repair=True)
+        say(repaired=one, version=number, refused=attempt(place_of(one), number))
     seen = look(ROOT)
     say(looked=seen, repaired_all=True)
     place = place_of(name)

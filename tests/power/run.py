@@ -20,6 +20,8 @@ BOOT_S, WRITE_S = 1200.0, 600.0
 BOOT_MOMENT_S = 40.0
 # One cut in so many comes before the repair of the cut before it has ended.
 AGAIN_IN = 4
+# The places that are finished after a cut.
+CUT_AGAIN = 3
 # The disk is full, or cannot be written to, in one start of so many each.
 DISK_IN = 8
 NAMES = ("record", "generation", "keys", "unit", "netplan", "model", "job", "benchmark")
@@ -59,8 +61,13 @@ def starts(seed: int) -> t.Iterator[Start]:
         for place in dice.sample(NAMES, len(NAMES)):
             kind = dice.randrange(DISK_IN)
             disk = {0: "full", 1: "read-only"}.get(kind, "writable")
-            early = dice.randrange(2 * len(NAMES)) if dice.randrange(AGAIN_IN) == 0 else None
+            early = dice.randrange(2 * CUT_AGAIN) if dice.randrange(AGAIN_IN) == 0 else None
             yield Start(place, disk, early, dice.randint(1, 4), dice.uniform(0, 1.2))
+
+
+def cut_last(lines: t.Sequence[Message]) -> list[str]:
+    """Return the places whose writing the last cuts have interrupted: the repair of one may have been cut, too."""
+    return list(dict.fromkeys(line["place"] for line in reversed(lines) if "cut" in line))[:CUT_AGAIN]
 
 
 def is_writing(message: Message) -> bool:
@@ -94,7 +101,8 @@ class Power:
     def once(self, start: Start) -> None:
         """Start the machine, cut its power, and note what it said until then."""
         began = time.monotonic()
-        self.machine.start(place=start.place, disk=start.disk, **self._settings)
+        repair = ",".join(cut_last(self.history.lines))
+        self.machine.start(place=start.place, disk=start.disk, repair=repair, **self._settings)
         problem = None
         try:
             if start.early is None:

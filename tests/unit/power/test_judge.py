@@ -67,6 +67,11 @@ def test_a_seed_selects_the_same_cuts_and_all_places() -> None:
     assert {start.early is None for start in first} == {True, False}
 
 
+def test_the_places_that_were_cut_last_are_finished() -> None:
+    cuts = [{"cut": "writing", "place": place} for place in ("unit", "job", "record", "keys", "job", "job")]
+    assert run.cut_last([*cuts, {"begun": 1}]) == ["job", "keys", "record"]
+
+
 def test_half_a_line_was_not_said() -> None:
     console = b'SeaBIOS\r\nPOWER {"begun": 1}\r\nPOWER {"done": 1}\r\nPOWER {"beg'
     assert machine.messages(console) == [{"begun": 1}, {"done": 1}]
