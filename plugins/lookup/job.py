@@ -31,7 +31,7 @@ EXAMPLES = r"""
     name: pull
     directory: ~/.local/share/dgx-spark-speculative/jobs
     program: "{{ lookup('dgx_spark.speculative.job', 'pull_image') }}"
-    arguments: ["hello-world"]
+    arguments: ["--marks=/home/user/.local/share/dgx-spark-speculative/jobs", "hello-world"]
 """
 
 RETURN = r"""

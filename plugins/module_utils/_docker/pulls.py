@@ -34,9 +34,14 @@ def begin(directory: Path, reference: str) -> None:
     write_whole(mark_of(directory, reference), f"{reference}\n")
 
 
-def end(directory: Path, reference: str) -> None:
-    """Flush what the Engine has unpacked, and remove the mark."""
+def flush() -> None:
+    """Flush what the Engine has unpacked."""
     # All file systems, because the login user may not open the Engine's own directory.
     os.sync()
+
+
+def end(directory: Path, reference: str) -> None:
+    """Remove the mark of an image that is on the disk."""
+    flush()
     mark_of(directory, reference).unlink(missing_ok=True)
     sync_directory(directory)
