@@ -129,6 +129,10 @@ soak: dev engine  ## Random faults on the twin while clients stream, and a verdi
 	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),15) --seed $(or $(SEED),1) --sparks $(or $(SPARKS),1) \
 	  $(if $(FRESH),--fresh) $(if $(DETACH),--detach)
 
+.PHONY: power
+power: dev engine  ## Cut the power of a virtual machine while the collection writes, and a verdict (MINUTES=60, SEED=1, FRESH=1)
+	@tools/power.sh --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(FRESH),--fresh)
+
 .PHONY: lint
 lint: dev  ## Format, types, imports, YAML, Ansible, changelog, spelling, pages, language, field reports, figures of the house
 	ruff format --check .

@@ -31,7 +31,7 @@ EXAMPLES = r"""
     name: pull
     directory: ~/.local/share/dgx-spark-speculative/jobs
     program: "{{ lookup('dgx_spark.speculative.job', 'pull_image') }}"
-    arguments: ["hello-world"]
+    arguments: ["--marks=/home/user/.local/share/dgx-spark-speculative/jobs", "hello-world"]
 """
 
 RETURN = r"""
@@ -43,23 +43,17 @@ _raw:
 
 import ast
 import base64
-import io
 import typing as t
-import zipfile
 from importlib.util import resolve_name
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.application import zip_application
 
 PLUGINS = Path(__file__).resolve().parent.parent
 COLLECTION = "ansible_collections.dgx_spark.speculative.plugins."
 JOBS = f"{COLLECTION}plugin_utils._jobs."
-MAIN = """# Written by dgx_spark.speculative.
-import runpy
-
-runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
-"""
 
 
 def file_of(module: str) -> Path:
@@ -91,15 +85,7 @@ def program(name: str) -> bytes:
     module = f"{JOBS}{name}"
     if not file_of(module).exists():
         raise AnsibleLookupError(f"There is no job {name!r}.")
-    files = {PurePosixPath(*part.split(".")).with_suffix(".py"): text for part, text in sources(module).items()}
-    packages = {package / "__init__.py": "" for file in files for package in file.parents if package.name}
-    everything = {PurePosixPath("__main__.py"): MAIN.format(module=module), **packages, **files}
-    content = io.BytesIO()
-    # Neither times nor compression, which is another one with another zlib: the same job is the same bytes.
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        for path, text in sorted(everything.items()):
-            archive.writestr(zipfile.ZipInfo(str(path)), text)
-    return content.getvalue()
+    return zip_application(module, sources(module))
 
 
 class LookupModule(LookupBase):

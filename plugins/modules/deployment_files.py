@@ -50,6 +50,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import (
+    put,
+    sync_directory,
+    write_synced,
+)
 
 
 def outside(names: t.Iterable[str]) -> list[str]:
@@ -57,36 +62,9 @@ def outside(names: t.Iterable[str]) -> list[str]:
     return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
 
 
-def written(path: Path, content: bytes, mode: str) -> None:
-    """Write a file to the disk, with the directories that it needs. It uses the space reserved for it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("r+b" if path.is_file() else "wb") as file:
-            file.write(content)
-            # Only after the write, because another program may use the blocks that are freed.
-            file.truncate()
-            os.fchmod(file.fileno(), int(mode, 8))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        # A write that fails does not say where.
-        error.filename = str(path.parent)
-        raise
-
-
 def draft_of(path: Path) -> Path:
     """Return the path under which a file is written before it takes the place of the one that is there."""
     return path.with_name(f"{records.DRAFT}{path.name}")
-
-
-def on_disk(directory: Path) -> None:
-    """Flush a directory, so that its names survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def inodes(directory: Path) -> dict[str, int]:
@@ -150,7 +128,7 @@ class DeploymentFiles:
                 self.have_file(path, file["content"], file["mode"])
             elif not self.module.check_mode:
                 # Bytes that no file system stores as a hole.
-                written(draft_of(path), b" " * file["reserve"], "0600")
+                write_synced(draft_of(path), b" " * file["reserve"], 0o600)
 
     def have_generation(self, directory: Path) -> None:
         """Create a generation as a whole: an interrupted run leaves only a draft of it."""
@@ -172,13 +150,12 @@ class DeploymentFiles:
             for name in self.module.params["subdirectories"]:
                 (draft / name).mkdir()
             for file in self.module.params["files"]:
-                written(draft / file["name"], file["content"].encode("utf-8"), file["mode"])
+                write_synced(draft / file["name"], file["content"].encode("utf-8"), int(file["mode"], 8))
             for path in (draft, *draft.rglob("*")):
                 if path.is_dir():
                     path.chmod(0o755)
-                    on_disk(path)
-            draft.rename(directory)
-        on_disk(directory.parent)
+                    sync_directory(path)
+            put(draft, directory)
 
     def recorded(self) -> dict[str, str]:
         """Return the recorded files of the verified generation, by name."""
@@ -216,11 +193,8 @@ class DeploymentFiles:
                 return
             # Beside it, so that a disk without room is noticed here and not where it takes the other's place.
             draft = draft_of(path)
-            written(draft, content.encode("utf-8"), mode)
-            self.module.atomic_move(str(draft), str(path))
-            on_disk(path.parent)
-            if is_new:
-                self.module.set_mode_if_different(str(path), mode, False)
+            write_synced(draft, content.encode("utf-8"), int(mode, 8))
+            put(draft, path)
         elif not self.module.check_mode:
             # Space that was reserved for a text which is already there, as after a rollback.
             draft_of(path).unlink(missing_ok=True)

@@ -32,7 +32,7 @@ options:
     description: "The objects that V(docker) inspects besides the Engine."
     suboptions:
       container: {type: str, description: "The name of the serving container."}
-      image: {type: str, description: "The reference or ID of an image."}
+      image: {type: str, description: "The reference or ID of an image. It counts as missing if its pull did not end."}
       images: {type: list, elements: str, default: [], description: "References of images whose presence is returned."}
       port: {type: int, description: "A TCP port."}
       address: {type: str, default: 127.0.0.1, description: "The IP address of O(docker.port)."}
@@ -199,7 +199,7 @@ def main() -> None:
     if "cluster" in subsets and module.params["cluster"] is None:
         module.fail_json(msg="gather has cluster, but the option cluster is missing. Set it, too.")
     try:
-        docker = DockerInspector(module.params["docker"], Machine())
+        docker = DockerInspector(module.params["docker"], Machine(), Path(module.params["state_directory"], "jobs"))
     except ValueError as error:
         module.fail_json(msg=str(error))
     result: dict[str, t.Any] = {"ansible_facts": login()} if "login" in subsets else {}

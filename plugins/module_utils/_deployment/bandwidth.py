@@ -13,6 +13,8 @@ import json
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+
 # Below the collection's own directory.
 NAME = "bandwidth.json"
 
@@ -32,10 +34,8 @@ def this_boot() -> str:
 def write_bandwidth(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
     """Write the measurement, so that it is not repeated before the next start."""
     with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"boot": this_boot(), "rails": list(rails)}) + "\n"
-        (directory / NAME).touch(mode=0o600)
-        (directory / NAME).write_text(text, encoding="utf-8")
+        write_whole(directory / NAME, text, 0o600)
 
 
 def read_bandwidth(directory: Path) -> Rails:

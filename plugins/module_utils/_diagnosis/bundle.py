@@ -8,13 +8,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import socket
 import tarfile
-import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -27,6 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.r
     mask_environments,
     secrets_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 FOLDER = "dgx-spark-diagnosis"
 # Accounts and proxies in docker info do not help to find a cause.
@@ -96,16 +95,7 @@ def archive(texts: t.Mapping[str, str], secrets: Secrets) -> bytes:
 def write(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, in one step."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp creates it with mode 0600.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_whole(path, data, 0o600)
 
 
 def host_names() -> tuple[str, ...]:

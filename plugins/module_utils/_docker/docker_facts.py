@@ -29,12 +29,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     silent_engine,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Answer, Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
     own_architecture,
     store_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.pulls import is_unfinished
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import (
     addresses_of,
     holdings,
@@ -188,13 +189,15 @@ def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
 class DockerInspector:
     """Gather the facts of Docker. Raise ValueError, with a sentence, for an invalid parameter."""
 
-    def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
+    def __init__(self, params: dict[str, t.Any], machine: Machine, marks: Path) -> None:
         try:
             ipaddress.ip_address(params["address"])
         except ValueError:
             raise ValueError(f"Looking at a port needs an IP address, which {params['address']!r} is not.") from None
         self._published = [parse(port) for port in params["published_ports"]]
         self._params = params
+        # The directory with the marks of pulls that have not ended.
+        self._marks = marks
         self._machine = machine
         self._engine = Engine(params["socket"])
 
@@ -289,11 +292,15 @@ class DockerInspector:
             **result,
         }
 
+    def _image(self, reference: str) -> Answer | None:
+        """Return an image; None if it is missing, or if its last pull did not end."""
+        return None if is_unfinished(self._marks, reference) else self._engine.image(reference)
+
     def _inspect(self) -> dict[str, t.Any]:
         params, container = self._params, self._params["container"]
         listed = self._engine.get("/containers/json")
         slot = self._engine.slot(container) if container else None
-        image = self._engine.image(params["image"]) if params["image"] else None
+        image = self._image(params["image"]) if params["image"] else None
         return {
             "containers": [brief_container(row, self._engine.container(row["Id"])) for row in listed],
             "slot": {**brief_slot(slot), "rdma_filter": environment_of(slot).get("NCCL_IB_HCA", "")} if slot else None,

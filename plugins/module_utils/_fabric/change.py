@@ -47,6 +47,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.port
     ask_ip,
     run,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import whole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.application import zip_application
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 UNIT = "dgx-spark-speculative-network"
 EMPTY = "network:\n  version: 2\n"
@@ -230,7 +233,7 @@ class Network:
                 if path != self.trial_file:
                     shutil.copy(path, copy / path.relative_to(self.root))
             if text is not None:
-                undo.write_atomically(copy / TRIAL_FILE.relative_to("/"), text, 0o600)
+                write_whole(copy / TRIAL_FILE.relative_to("/"), text, 0o600)
             code, output, error = self._run(["netplan", "generate", "--root-dir", directory])
             said = " ".join((error or output).replace(f"{directory}/", "/").split())
             return code, said or f"exit code {code}"
@@ -319,11 +322,12 @@ class Network:
         """Hand the change to a unit of its own on this host, which outlives this connection."""
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         undo.remove(self.directory / "network.confirm")
-        program = self.directory / "network.py"
-        undo.write_atomically(program, inspect.getsource(undo), 0o600)
-        undo.write_atomically(self.directory / "network.request", json.dumps(request), 0o600)
+        program = self.directory / "network.pyz"
+        modules = {module.__name__: inspect.getsource(module) for module in (undo, whole)}
+        write_whole(program, zip_application(undo.__name__, modules), 0o600)
+        write_whole(self.directory / "network.request", json.dumps(request), 0o600)
         begun = {"id": request["id"], "action": request["action"], "state": "starting", "error": None}
-        undo.write_atomically(self.directory / STATUS.name, json.dumps(begun) + "\n", 0o644)
+        write_whole(self.directory / STATUS.name, json.dumps(begun) + "\n", 0o644)
         self._run(["systemctl", "reset-failed", f"{UNIT}.service"])
         command = ["systemd-run", f"--unit={UNIT}", "--collect", "--quiet"]
         # A killed program does not prevent the undo.
@@ -345,9 +349,7 @@ class Network:
         return data if isinstance(data, dict) else {}
 
     def answer(self, change: str, answer: str) -> None:
-        undo.write_atomically(
-            self.directory / "network.confirm", json.dumps({"id": change, "answer": answer}) + "\n", 0o600
-        )
+        write_whole(self.directory / "network.confirm", json.dumps({"id": change, "answer": answer}) + "\n", 0o600)
 
     def wait(self, states: t.Container[str], seconds: float) -> State:
         """Wait until the change is in one of these states; the last one seen is handed out."""

@@ -7,7 +7,7 @@
 """Apply a change of the network, and undo it unless the run confirms in time that the host is still reachable.
 
 The module copies this file to the host, where systemd runs it as a unit of its own: it must outlive the connection that
-the change may cut, and so imports nothing but the standard library.
+the change may cut. It imports the standard library and the one file that is packed with it.
 
 What is tried lies in /run/netplan, where it hides the file of the same name in /etc/netplan: a reboot undoes it, too.
 """
@@ -23,6 +23,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import sync_directory, write_whole
+
 # The answer to the run that started the change is sent first.
 START_AFTER_S = 1.0
 POLL_S = 0.2
@@ -36,20 +38,6 @@ APPLY_AGAIN_AFTER_S = 1.0
 TEXT_LIMIT = 600
 
 State = dict[str, t.Any]
-
-
-def write_atomically(path: Path, text: str, mode: int) -> None:
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def remove(path: Path) -> None:
@@ -110,7 +98,7 @@ class Change:
         self.state.update(state=state, since=time.time())
         if error:
             self.state["error"] = error[:TEXT_LIMIT]
-        write_atomically(self.status, json.dumps(self.state) + "\n", 0o644)
+        write_whole(self.status, json.dumps(self.state) + "\n", 0o644)
 
     def must(self, *command: str, deadline: float = APPLY_DEADLINE_S) -> str | None:
         """Run a command, and return why it failed; None if it did not."""
@@ -181,7 +169,7 @@ class Change:
             time.sleep(START_AFTER_S)
             self.state["deadline"] = time.monotonic() + float(self.request["timeout"]) + APPLY_DEADLINE_S
             self.say("applying")
-            write_atomically(Path(self.request["trial_file"]), self.request["trial_content"], 0o600)
+            write_whole(Path(self.request["trial_file"]), self.request["trial_content"], 0o600)
             error = self.apply(self.request["forward"]) or self.settle(self.request["forward"])
             if error:
                 return error
@@ -201,8 +189,9 @@ class Change:
         file = Path(self.request["file"])
         if self.request["content"] is None:
             remove(file)
+            sync_directory(file.parent)
         else:
-            write_atomically(file, self.request["content"], 0o600)
+            write_whole(file, self.request["content"], 0o600)
         remove(Path(self.request["trial_file"]))
         self.say("confirmed")
 

@@ -19,9 +19,10 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import typing as t
 from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 # Hidden names are free: a key's name does not begin with a dot.
 OWNERS = ".owners.json"
@@ -231,18 +232,7 @@ class Keys:
     def _write(self, name: str, text: str) -> None:
         if self._text(name) == text:
             return
-        # mkstemp makes it with mode 0600, and a rename leaves no half of a file.
-        descriptor, temporary = tempfile.mkstemp(dir=self._directory, prefix=".new.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self._directory / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
+        write_whole(self._directory / name, text, 0o600)
 
     def _unwritable(self, error: OSError) -> KeysError:
         return KeysError(

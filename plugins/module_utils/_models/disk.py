@@ -20,6 +20,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import put, write_whole
+
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -93,17 +95,6 @@ def own_size(path: Path) -> int:
     return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step, which a power cut does not undo by half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-
-
 def link_to_blob(pointer: Path, blob: Path) -> None:
     """Let a file of a snapshot be a link to its blob, as huggingface_hub makes it."""
     target = os.path.relpath(blob, pointer.parent)
@@ -113,7 +104,7 @@ def link_to_blob(pointer: Path, blob: Path) -> None:
     new = pointer.with_name(f".{pointer.name}.{os.getpid()}.new")
     new.unlink(missing_ok=True)
     new.symlink_to(target)
-    new.replace(pointer)
+    put(new, pointer)
 
 
 def drop_page_cache(descriptor: int) -> None:

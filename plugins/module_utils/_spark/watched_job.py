@@ -25,6 +25,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 # A zip application or source text: Python runs both.
 PROGRAM = "program.pyz"
@@ -126,16 +127,9 @@ def give_to_owner(path: Path) -> None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file atomically. On a full disk, overwrite it instead, which needs no new block."""
-    temporary = path.with_name(path.name + ".new")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        give_to_owner(temporary)
-        temporary.replace(path)
+        write_whole(path, data, 0o600)
     except OSError as e:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         if e.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
             raise
         with path.open("r+b") as file:

@@ -115,8 +115,8 @@ def image_of(source: Source, choices: Choices, imported: Imported) -> Part:
     built = "" if image == given else f", the published build of {given}"
     if not repository.startswith(tuple(FORMATS.trusted)) and not {*choices.allow_code_of} & {*allowed}:
         imported.refuse(
-            f"Its image is {image}{built}. It is published neither for {ENGINE.words} nor by NVIDIA. Its code would run "
-            "on the Spark.",
+            f"Its image is {image}{built}. It is published neither for {ENGINE.words} nor by NVIDIA. Its code would "
+            "run on the Spark.",
             allow_code_of=allowed[-1:],
         )
     if image != given:

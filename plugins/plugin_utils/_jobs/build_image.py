@@ -26,6 +26,8 @@ import time
 import typing as t
 from urllib.parse import unquote, urlencode
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
 
@@ -171,6 +173,7 @@ def build(engine: Engine, reference: str, dockerfile: str) -> Message:
     made = engine.image(reference)
     if made is None:
         raise BuildError(f"the Docker Engine does not know {reference} after it made it")
+    pulls.flush()
     return {"id": made.get("Id"), "bytes": made.get("Size")}
 
 

@@ -46,10 +46,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     read_receipt,
     size_of,
     write_receipt,
-    write_whole,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import HubError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 from .hub_files import HubFiles, LimitedError
 from .incoming import Checksums, CutError, Incoming, Read, add_file, locked
@@ -283,11 +283,13 @@ class Download:
 
     def read_on(self, sums: Checksums) -> None:
         """Read from the end of the part to the end of the file."""
-        self.incoming.part.touch()
         have = self.incoming.usable_part()
-        if have < self.file.size:
-            with self.hub.opened(self.repository.id, self.repository.commit, self.file, have, self.ranged) as read:
-                self.incoming.append(have, sums, functools.partial(self.read, read), durable=True)
+        if have == self.file.size:
+            # Nothing is left to read, and an empty file has no part yet.
+            self.incoming.append(have, sums, lambda _buffer, _count: 0, durable=True)
+            return
+        with self.hub.opened(self.repository.id, self.repository.commit, self.file, have, self.ranged) as read:
+            self.incoming.append(have, sums, functools.partial(self.read, read), durable=True)
 
     def read(self, read: Read, buffer: bytearray, count: int) -> int:
         if self.stopped.is_set():

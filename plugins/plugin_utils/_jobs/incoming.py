@@ -20,6 +20,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import drop_page_cache, size_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import put
 
 from .wire import CHUNK
 
@@ -167,7 +168,7 @@ class Incoming:
     def keep(self) -> None:
         """Give the complete part its name."""
         self.part.chmod(0o644)
-        self.part.replace(self.path)
+        put(self.part, self.path)
 
 
 @contextlib.contextmanager

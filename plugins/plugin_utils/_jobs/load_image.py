@@ -27,6 +27,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
 from .progress import Message, emit, share
 
@@ -159,6 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         archive = Archive(options.reference, options.folder)
         load(Engine(options.socket, options.images), archive)
+        pulls.flush()
     except LoadError as e:
         emit({"error": str(e)})
         return 1

@@ -21,7 +21,10 @@ import threading
 import time
 import typing as t
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
 
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
@@ -215,17 +218,52 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
     return {"id": result["Id"], "repo_digests": result.get("RepoDigests") or [], "bytes": result.get("Size")}
 
 
+def remove(engine: Engine, image: str) -> bool:
+    """Remove an image that a power cut may have left incomplete; return whether there was one."""
+    try:
+        if engine.image(image) is None:
+            return False
+        response = engine.request("DELETE", f"/images/{quote(image, safe='/:@')}?force=1")
+        body = response.read().decode(errors="replace")
+    except EngineError as e:
+        raise PullError(f"The{str(e).removeprefix('the')}") from e
+    except (OSError, http.client.HTTPException) as e:
+        raise PullError(f"The Docker Engine went away while it removed {image}; run the same again.") from e
+    if response.status not in (200, 404):
+        raise PullError(
+            f"The last pull of {image} did not end, so its files may be incomplete, and the Docker Engine refuses to "
+            f"remove it ({message_of(body) or response.reason}); remove its containers, then run the same again."
+        )
+    return True
+
+
+def pull_to_disk(engine: Engine, image: str, sizes: dict[str, int], marks: Path) -> Message:
+    """Pull the image, and end when it is on the disk. An image whose last pull did not end is removed first."""
+    is_removed = pulls.is_unfinished(marks, image) and remove(engine, image)
+    pulls.begin(marks, image)
+    result = pull(engine, image, sizes)
+    pulls.end(marks, image)
+    if is_removed:
+        result["warnings"] = [f"{image} was pulled again, because its last pull ended before it was on the disk."]
+    return result
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
     parser.add_argument("--images", default="", help="the directory where the Engine keeps its images")
+    parser.add_argument("--marks", type=Path, required=True, help="the directory of the marks of unfinished pulls")
     parser.add_argument("image", help="the reference of the image")
     options = parser.parse_args(arguments)
     try:
         sizes = layer_sizes(sys.stdin.read())
-        emit({"result": pull(Engine(options.socket, options.images), options.image, sizes)})
+        engine = Engine(options.socket, options.images)
+        emit({"result": pull_to_disk(engine, options.image, sizes, options.marks)})
     except PullError as e:
         emit({"error": str(e)})
+        return 1
+    except OSError as e:
+        emit({"error": f"The mark of {options.image} cannot be written ({e.strerror}: {e.filename}); free some space."})
         return 1
     return 0
 

@@ -42,8 +42,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     read_receipt,
     size_of,
     write_receipt,
-    write_whole,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 from .incoming import Checksums, CutError, Incoming, add_file, fill, locked
 from .progress import Message, amount

@@ -37,6 +37,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 from .progress import emit, log
 
@@ -193,17 +194,9 @@ def rounded(value: float) -> float:
 # Files
 
 
-def write_whole(path: Path, data: t.Any) -> None:
-    """Replace a file in one step."""
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        draft.write_text(json.dumps(data) + "\n", encoding="utf-8")
-        draft.replace(path)
-    except OSError:
-        # Its incomplete file would fill the disk further.
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
+def write_object(path: Path, data: Json) -> None:
+    """Replace a JSON file in one step."""
+    write_whole(path, json.dumps(data) + "\n")
 
 
 def read_object(path: Path) -> Json:
@@ -534,9 +527,7 @@ class Lease:
         trial, self._problem = f"draft-{point.id}-{secrets.token_hex(3)}", None
         try:
             self._directory.mkdir(exist_ok=True)
-            options = self._directory / ".options.yml.new"
-            options.write_text(point.options, encoding="utf-8")
-            options.replace(self._directory / "options.yml")
+            write_whole(self._directory / "options.yml", point.options)
             self.granted = trial
             self._write(trial, point.title)
         except OSError as e:
@@ -569,7 +560,7 @@ class Lease:
 
     def _write(self, trial: str, title: str) -> None:
         until = round(boot_time() + self._seconds, 3)
-        write_whole(self._file, {"id": trial, "title": title, "until": until})
+        write_object(self._file, {"id": trial, "title": title, "until": until})
 
     def _keep(self, halt: threading.Event, trial: str, title: str) -> None:
         while not halt.wait(self._seconds / 4):
@@ -643,7 +634,7 @@ class Sweep:
 
     def write(self, path: Path, data: Json) -> None:
         try:
-            write_whole(path, data)
+            write_object(path, data)
         except OSError as e:
             raise not_written(e, path.parent) from e
 

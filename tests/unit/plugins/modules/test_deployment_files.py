@@ -233,7 +233,7 @@ def test_what_was_cut_off_is_no_generation(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device", "head.py")
 
     with monkeypatch.context() as patch:
-        patch.setattr(deployment_files, "on_disk", full)
+        patch.setattr(deployment_files, "sync_directory", full)
         assert run(tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)["failed"]
     assert tree(tmp_path / "generations") == {}
     assert run(tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)["changed"]

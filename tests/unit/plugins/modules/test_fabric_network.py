@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import change as fabric_change
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, TRIAL_FILE, is_ours
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import whole
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_network
 
 from tests.unit import modules
@@ -155,9 +157,8 @@ def fixture_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[
     source = Path(undo.__file__).read_text(encoding="utf-8")
     source = source.replace("APPLY_AGAIN_AFTER_S = 1.0", "APPLY_AGAIN_AFTER_S = 0.0")
     quick = source.replace("START_AFTER_S = 1.0", "START_AFTER_S = 0.0").replace("SETTLE_S = 15.0", "SETTLE_S = 1.0")
-    monkeypatch.setattr(
-        fabric_change.inspect, "getsource", lambda _module: quick.replace("POLL_S = 0.2", "POLL_S = 0.02")
-    )
+    sources = {undo: quick.replace("POLL_S = 0.2", "POLL_S = 0.02"), whole: inspect.getsource(whole)}
+    monkeypatch.setattr(fabric_change.inspect, "getsource", sources.get)
     monkeypatch.setattr(fabric_change, "POLL_S", 0.05)
     monkeypatch.setattr(fabric_network.os, "geteuid", lambda: 0)
     host = Host(root)

@@ -10,6 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
@@ -75,7 +76,8 @@ def fixture_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[
     monkeypatch.setattr(spark_info, "Machine", lambda: machine)
 
     def look(**params: t.Any) -> dict[str, t.Any]:
-        asked = {"gather": ["docker"], "docker": {"socket": str(tmp_path / "docker.sock"), **params}}
+        docker = {"socket": str(tmp_path / "docker.sock"), **params}
+        asked = {"gather": ["docker"], "state_directory": str(tmp_path / "state"), "docker": docker}
         result = modules.run(spark_info, asked)
         found: dict[str, t.Any] = result.get("docker", result)
         return found
@@ -98,6 +100,14 @@ def fixture_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Cal
         program.chmod(0o755)
 
     return says
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_image_whose_pull_did_not_end_is_missing(look: Look, tmp_path: Path) -> None:
+    pulls.begin(tmp_path / "state/jobs", "r/x:1")
+    assert look(image="r/x:1")["image"] is None
+    pulls.end(tmp_path / "state/jobs", "r/x:1")
+    assert look(image="r/x:1")["image"]["id"] == "sha256:1"
 
 
 @pytest.mark.usefixtures("engine")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
 
 from tests.unit.waiting import WITHIN_S
 
@@ -81,7 +82,7 @@ def request(root: Path, **changes: t.Any) -> Path:
 
 
 def answer(directory: Path, what: str, change: str = "1") -> None:
-    undo.write_atomically(directory / "network.confirm", json.dumps({"id": change, "answer": what}), 0o600)
+    write_whole(directory / "network.confirm", json.dumps({"id": change, "answer": what}), 0o600)
 
 
 def state(directory: Path) -> dict[str, t.Any]:
@@ -229,7 +230,7 @@ def test_a_profile_that_does_not_come_up_is_undone_at_once(tmp_path: Path) -> No
 def test_addresses_go_though_netplan_is_broken_meanwhile(tmp_path: Path) -> None:
     directory = request(tmp_path, **BY_PROFILE)
     host = Managed(directory)
-    undo.write_atomically(directory / "network.json", json.dumps({"id": "1", "state": "undoing", "error": "so"}), 0o644)
+    write_whole(directory / "network.json", json.dumps({"id": "1", "state": "undoing", "error": "so"}), 0o644)
     host.has, host.refuses = [NEW], ["first", "second"]
     host.act()
     assert (state(directory)["state"], host.has) == ("failed", [])
@@ -252,7 +253,7 @@ def test_undoing_that_fails_is_told(tmp_path: Path) -> None:
 def test_what_was_set_directly_is_taken_back_though_netplan_refuses(tmp_path: Path) -> None:
     directory = request(tmp_path, back={"expect": {NAME: [OLD]}, "remove": {NAME: [NEW]}, "mtu": {NAME: 1500}})
     host = Host(directory)
-    undo.write_atomically(directory / "network.json", json.dumps({"id": "1", "state": "undoing", "error": "so"}), 0o644)
+    write_whole(directory / "network.json", json.dumps({"id": "1", "state": "undoing", "error": "so"}), 0o644)
     host.has, host.refuses = [NEW], ["first", "second"]
     host.act()
     assert (host.has, f"ip link set dev {NAME} mtu 1500" in host.commands) == ([], True)
@@ -280,7 +281,7 @@ def test_undoing_is_tried_twice(tmp_path: Path) -> None:
 )
 def test_a_successor_takes_up_where_a_killed_one_ended(tmp_path: Path, before: dict[str, t.Any], after: str) -> None:
     directory = request(tmp_path, timeout=60)
-    undo.write_atomically(directory / "network.json", json.dumps({"id": "1", "error": None, **before}), 0o644)
+    write_whole(directory / "network.json", json.dumps({"id": "1", "error": None, **before}), 0o644)
     (tmp_path / "trial/40.yaml").write_text(f"new {NEW}")
     host = Host(directory)
     host.has = [NEW]
@@ -292,7 +293,7 @@ def test_a_successor_takes_up_where_a_killed_one_ended(tmp_path: Path, before: d
 def test_the_rest_of_the_time_is_waited_for(tmp_path: Path) -> None:
     directory = request(tmp_path, timeout=60)
     deadline = time.monotonic() + 30
-    undo.write_atomically(
+    write_whole(
         directory / "network.json",
         json.dumps({"id": "1", "state": "waiting", "deadline": deadline, "error": None}),
         0o644,

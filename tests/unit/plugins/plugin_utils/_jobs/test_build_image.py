@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -83,10 +84,14 @@ def error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_engine_gets_the_dockerfile_and_nothing_else(
-    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "sync", lambda: flushed.append(engine.asked))
     code, said = run(tmp_path, capsys)
     assert (code, said[-1]) == (0, {"result": {"id": "sha256:1", "bytes": 7}})
+    # An image is in memory only when Docker reports it.
+    assert flushed == [engine.asked]
     address = urlsplit(engine.asked)
     assert address.path == "/build"
     assert parse_qs(address.query) == {"t": [REFERENCE], "rm": ["1"], "forcerm": ["1"], "pull": ["0"]}

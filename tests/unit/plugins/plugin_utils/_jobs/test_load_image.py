@@ -82,9 +82,13 @@ def run(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> tupl
 
 
 def test_docker_gets_the_image_as_it_was_saved(
-    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]
+    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "sync", lambda: flushed.append(len(engine.got)))
     assert run(tmp_path, spool, capsys) == (0, {"result": {"bytes": len(LAYER)}})
+    # An image is in memory only when Docker reports it.
+    assert flushed == [len(engine.got)]
     with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
         layer = archive.extractfile("layer.tar")
         assert layer is not None

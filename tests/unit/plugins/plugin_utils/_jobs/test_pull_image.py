@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import typing as t
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import pull_image
 
 from tests.unit.docker_server import DockerServer, Handler
@@ -37,6 +39,10 @@ class PullHandler(Handler):
         else:
             self.reply(self.server.status, self.server.stream[0])
 
+    def do_DELETE(self) -> None:
+        self.server.removed.append(self.path)
+        self.reply(self.server.refused or 200, {"message": "conflict"} if self.server.refused else [])
+
 
 class Server(DockerServer):
     """An Engine that has one image to pull."""
@@ -47,6 +53,8 @@ class Server(DockerServer):
         self.stream: list[t.Any] = []
         self.status = 200
         self.asked: dict[str, list[str]] = {}
+        self.removed: list[str] = []
+        self.refused = 0
         there = {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7}
         super().__init__(path, {f"/images/{IMAGE}/json": there})
 
@@ -55,6 +63,10 @@ class Server(DockerServer):
 def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
     with Server(tmp_path / "docker.sock") as server:
         yield server
+
+
+def marks(engine: Server) -> Path:
+    return engine.path.with_name("marks")
 
 
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
@@ -66,6 +78,8 @@ def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = ""
         str(engine.path),
         "--images",
         "/proc",
+        "--marks",
+        str(marks(engine)),
         image,
     ]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=WITHIN_S)
@@ -256,6 +270,42 @@ def test_an_engine_that_goes_away(engine: Server) -> None:
     }
 
 
+def test_an_image_is_marked_until_it_is_on_the_disk(
+    engine: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine.stream = [layer(A, "Pull complete")]
+    flushed = []
+
+    def sync() -> None:
+        flushed.append((pulls.is_unfinished(marks(engine), IMAGE), bool(engine.asked), capsys.readouterr().out))
+
+    monkeypatch.setattr(os, "sync", sync)
+    monkeypatch.setattr("sys.stdin", (tmp_path / "empty").open("w+"))
+    assert pull_image.main(["--socket", str(engine.path), "--marks", str(marks(engine)), IMAGE]) == 0
+    assert [(marked, pulled, "result" in said) for marked, pulled, said in flushed] == [(True, True, False)]
+    assert not pulls.is_unfinished(marks(engine), IMAGE)
+    assert engine.removed == []
+
+
+def test_an_image_whose_last_pull_did_not_end_is_pulled_again(engine: Server) -> None:
+    pulls.begin(marks(engine), IMAGE)
+    code, lines = run(engine, [layer(A, "Pull complete")])
+    assert (code, engine.removed) == (0, [f"/images/{IMAGE}?force=1"])
+    assert [IMAGE in warning for warning in lines[-1]["result"]["warnings"]] == [True]
+
+
+def test_an_incomplete_image_that_is_in_use_is_an_error(engine: Server) -> None:
+    pulls.begin(marks(engine), IMAGE)
+    engine.refused = 409
+    code, lines = run(engine, [])
+    assert (code, engine.asked) == (1, {})
+    assert lines[-1]["error"] == (
+        f"The last pull of {IMAGE} did not end, so its files may be incomplete, and the Docker Engine refuses to "
+        "remove it (conflict); remove its containers, then run the same again."
+    )
+    assert pulls.is_unfinished(marks(engine), IMAGE)
+
+
 def test_an_image_that_vanishes(engine: Server) -> None:
     code, lines = run(engine, [], image="nvcr.io/other:1")
     assert (code, lines[-1]["error"]) == (
@@ -266,7 +316,7 @@ def test_an_image_that_vanishes(engine: Server) -> None:
 
 def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", (tmp_path / "empty").open("w+"))
-    assert pull_image.main(["--socket", f"{tmp_path}/none.sock", IMAGE]) == 1
+    assert pull_image.main(["--socket", f"{tmp_path}/none.sock", "--marks", str(tmp_path / "marks"), IMAGE]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "error": f"The Docker Engine does not answer on {tmp_path}/none.sock (No such file or directory); "
         "start it with 'sudo systemctl start docker', then run again."
@@ -275,7 +325,15 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_the_end_of_the_program_is_quick(engine: Server) -> None:
     engine.stream = [layer(A, "Downloading", 1, 2), 30.0]
-    command = [sys.executable, str(standalone("pull_image")), "--socket", str(engine.path), IMAGE]
+    command = [
+        sys.executable,
+        str(standalone("pull_image")),
+        "--socket",
+        str(engine.path),
+        "--marks",
+        str(marks(engine)),
+        IMAGE,
+    ]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -244,7 +245,7 @@ def test_a_killed_sweep_lets_its_lease_run_out_and_the_next_goes_on(spark: Spark
     process.kill()
     process.communicate()
     left = spark.deployment / "trial" / "lease.json"
-    sweep.write_whole(left, {**json.loads(left.read_text()), **lease_until(1)})
+    sweep.write_object(left, {**json.loads(left.read_text()), **lease_until(1)})
     results = spark.run(point(0), point(1), lease_s=5)
     assert spark.titles()[-3:] == [None, "draft length 1", None]
     assert spark.titles().count("without speculation") == 1
@@ -557,9 +558,16 @@ def test_a_deployment_that_does_not_come_back_is_told_with_the_figures(spark: Sp
     assert results["points"][0]["samples"]
 
 
-def test_a_full_disk_ends_the_sweep_and_brings_the_deployment_back(spark: Spark) -> None:
+def test_a_full_disk_ends_the_sweep_and_brings_the_deployment_back(
+    spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spark.run(point(0))
-    (spark.results / "points" / ".1.json.new").symlink_to("/dev/full")
+
+    def fsync(number: int) -> None:
+        if Path(f"/proc/self/fd/{number}").resolve().name == ".1.json.new":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(sweep.SweepError, match=r"The disk under .*/points is full: make room and run the same again"):
         spark.run(point(0), point(1), point(2))
     assert spark.titles()[-2:] == ["draft length 1", None]
@@ -593,7 +601,7 @@ def renewed_lease(directory: Path) -> t.Iterator[None]:
 
     def renew() -> None:
         while True:
-            sweep.write_whole(directory / "lease.json", {"id": "theirs", "title": "other", **lease_until(5)})
+            sweep.write_object(directory / "lease.json", {"id": "theirs", "title": "other", **lease_until(5)})
             if over.wait(0.1):
                 return
 
@@ -623,7 +631,7 @@ def test_a_trial_that_is_ended_from_outside_ends_the_sweep(spark: Spark, by: str
         if by == "removal":
             lease.unlink()
         else:
-            sweep.write_whole(lease, {"id": "theirs", "title": "other", **lease_until(5)})
+            sweep.write_object(lease, {"id": "theirs", "title": "other", **lease_until(5)})
 
     taker = spark.soon("without speculation", take)
     with pytest.raises(sweep.NothingToRestore, match="The trial of without speculation was ended from outside"):
@@ -640,9 +648,9 @@ def test_what_is_no_lease_stops_nobody(tmp_path: Path, lease: str) -> None:
 
 
 def test_a_lease_of_days_is_none(tmp_path: Path) -> None:
-    sweep.write_whole(tmp_path / "lease.json", lease_until(3 * 24 * 3600))
+    sweep.write_object(tmp_path / "lease.json", lease_until(3 * 24 * 3600))
     assert sweep.lease_end(tmp_path / "lease.json") is None
-    sweep.write_whole(tmp_path / "lease.json", lease_until(60))
+    sweep.write_object(tmp_path / "lease.json", lease_until(60))
     assert sweep.lease_end(tmp_path / "lease.json") == pytest.approx(lease_until(60)["until"], abs=2)
 
 
