@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 
 from tests.playbook import ROOT
@@ -47,6 +48,8 @@ def verdict(history: History) -> int:
 
 def main() -> int:
     given = arguments()
+    # The machine ends with it.
+    signal.signal(signal.SIGTERM, lambda *_details: sys.exit(143))
     directory = KEPT / f"{given.seed}{'-unflushed' if given.unflushed else ''}"
     if given.fresh:
         shutil.rmtree(directory, ignore_errors=True)

@@ -6,8 +6,8 @@
 
 """Mark an image until it is on the disk.
 
-The Docker Engine reports an image while its files are still in memory. A power cut then leaves an image whose files are
-all empty, which the Engine takes for whole. Jobs have this file, too.
+The Docker Engine reports an image while its files are still in memory. A power cut then leaves an image, or layers that
+the next pull uses again, whose files are empty. The Engine takes them for whole. Jobs have this file, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import sync_directory, write_whole
 
 
@@ -25,13 +26,16 @@ def mark_of(directory: Path, reference: str) -> Path:
 
 
 def is_unfinished(directory: Path, reference: str) -> bool:
-    """Return whether a pull of the image began, and did not end with all files on the disk."""
-    return mark_of(directory, reference).exists()
+    """Return whether the Spark lost power, or was restarted, before a pull of the image was on the disk."""
+    try:
+        return mark_of(directory, reference).read_text(encoding="ascii", errors="replace") != boot_id()
+    except FileNotFoundError:
+        return False
 
 
 def begin(directory: Path, reference: str) -> None:
     """Mark an image before it is pulled."""
-    write_whole(mark_of(directory, reference), f"{reference}\n")
+    write_whole(mark_of(directory, reference), boot_id())
 
 
 def flush() -> None:

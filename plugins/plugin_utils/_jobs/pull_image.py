@@ -218,15 +218,11 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
     return {"id": result["Id"], "repo_digests": result.get("RepoDigests") or [], "bytes": result.get("Size")}
 
 
-def remove(engine: Engine, image: str) -> bool:
-    """Remove an image that a power cut may have left incomplete; return whether there was one."""
+def remove(engine: Engine, image: str) -> None:
+    """Remove an image with its layers, which a power cut may have left incomplete."""
     try:
-        if engine.image(image) is None:
-            return False
         response = engine.request("DELETE", f"/images/{quote(image, safe='/:@')}?force=1")
         body = response.read().decode(errors="replace")
-    except EngineError as e:
-        raise PullError(f"The{str(e).removeprefix('the')}") from e
     except (OSError, http.client.HTTPException) as e:
         raise PullError(f"The Docker Engine went away while it removed {image}; run the same again.") from e
     if response.status not in (200, 404):
@@ -234,18 +230,25 @@ def remove(engine: Engine, image: str) -> bool:
             f"The last pull of {image} did not end, so its files may be incomplete, and the Docker Engine refuses to "
             f"remove it ({message_of(body) or response.reason}); remove its containers, then run the same again."
         )
-    return True
 
 
 def pull_to_disk(engine: Engine, image: str, sizes: dict[str, int], marks: Path) -> Message:
-    """Pull the image, and end when it is on the disk. An image whose last pull did not end is removed first."""
-    is_removed = pulls.is_unfinished(marks, image) and remove(engine, image)
+    """Pull the image, and end when it is on the disk."""
+    if pulls.is_unfinished(marks, image):
+        # The mark stays until then. The Engine removes layers only with an image that has them.
+        if engine.image(image) is None:
+            pull(engine, image, sizes)
+        remove(engine, image)
+        result = pull(engine, image, sizes)
+        result["warnings"] = [f"{image} was pulled again, because a power cut ended its last pull."]
+        pulls.end(marks, image)
+        return result
     pulls.begin(marks, image)
-    result = pull(engine, image, sizes)
-    pulls.end(marks, image)
-    if is_removed:
-        result["warnings"] = [f"{image} was pulled again, because its last pull ended before it was on the disk."]
-    return result
+    try:
+        return pull(engine, image, sizes)
+    finally:
+        # Layers of a pull that failed are used again, too.
+        pulls.end(marks, image)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -261,6 +264,9 @@ def main(arguments: list[str] | None = None) -> int:
         emit({"result": pull_to_disk(engine, options.image, sizes, options.marks)})
     except PullError as e:
         emit({"error": str(e)})
+        return 1
+    except EngineError as e:
+        emit({"error": f"The{str(e).removeprefix('the')}"})
         return 1
     except OSError as e:
         emit({"error": f"The mark of {options.image} cannot be written ({e.strerror}: {e.filename}); free some space."})

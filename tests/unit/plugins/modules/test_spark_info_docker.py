@@ -105,9 +105,9 @@ def fixture_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Cal
 @pytest.mark.usefixtures("engine")
 def test_an_image_whose_pull_did_not_end_is_missing(look: Look, tmp_path: Path) -> None:
     pulls.begin(tmp_path / "state/jobs", "r/x:1")
-    assert look(image="r/x:1")["image"] is None
-    pulls.end(tmp_path / "state/jobs", "r/x:1")
     assert look(image="r/x:1")["image"]["id"] == "sha256:1"
+    pulls.mark_of(tmp_path / "state/jobs", "r/x:1").write_text("an earlier boot", encoding="ascii")
+    assert look(image="r/x:1")["image"] is None
 
 
 @pytest.mark.usefixtures("engine")

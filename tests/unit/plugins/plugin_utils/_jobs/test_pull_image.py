@@ -34,13 +34,16 @@ class PullHandler(Handler):
 
     def do_POST(self) -> None:
         self.server.asked = parse_qs(urlsplit(self.path).query)
+        self.server.done.append("POST")
+        self.server.pages.update(self.server.after_pull)
         if self.server.status == 200:
             self.tell(200, self.server.stream)
         else:
             self.reply(self.server.status, self.server.stream[0])
 
     def do_DELETE(self) -> None:
-        self.server.removed.append(self.path)
+        assert self.path == f"/images/{IMAGE}?force=1"
+        self.server.done.append("DELETE")
         self.reply(self.server.refused or 200, {"message": "conflict"} if self.server.refused else [])
 
 
@@ -53,7 +56,8 @@ class Server(DockerServer):
         self.stream: list[t.Any] = []
         self.status = 200
         self.asked: dict[str, list[str]] = {}
-        self.removed: list[str] = []
+        self.done: list[str] = []
+        self.after_pull: dict[str, t.Any] = {}
         self.refused = 0
         there = {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7}
         super().__init__(path, {f"/images/{IMAGE}/json": there})
@@ -67,6 +71,12 @@ def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
 
 def marks(engine: Server) -> Path:
     return engine.path.with_name("marks")
+
+
+def cut(engine: Server) -> None:
+    """Leave what a pull in an earlier boot has left."""
+    pulls.begin(marks(engine), IMAGE)
+    pulls.mark_of(marks(engine), IMAGE).write_text("an earlier boot", encoding="ascii")
 
 
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
@@ -277,25 +287,39 @@ def test_an_image_is_marked_until_it_is_on_the_disk(
     flushed = []
 
     def sync() -> None:
-        flushed.append((pulls.is_unfinished(marks(engine), IMAGE), bool(engine.asked), capsys.readouterr().out))
+        flushed.append((pulls.mark_of(marks(engine), IMAGE).exists(), bool(engine.asked), capsys.readouterr().out))
 
     monkeypatch.setattr(os, "sync", sync)
     monkeypatch.setattr("sys.stdin", (tmp_path / "empty").open("w+"))
     assert pull_image.main(["--socket", str(engine.path), "--marks", str(marks(engine)), IMAGE]) == 0
     assert [(marked, pulled, "result" in said) for marked, pulled, said in flushed] == [(True, True, False)]
-    assert not pulls.is_unfinished(marks(engine), IMAGE)
-    assert engine.removed == []
+    assert not pulls.mark_of(marks(engine), IMAGE).exists()
+    assert engine.done == ["POST"]
 
 
 def test_an_image_whose_last_pull_did_not_end_is_pulled_again(engine: Server) -> None:
-    pulls.begin(marks(engine), IMAGE)
+    cut(engine)
     code, lines = run(engine, [layer(A, "Pull complete")])
-    assert (code, engine.removed) == (0, [f"/images/{IMAGE}?force=1"])
+    assert (code, engine.done) == (0, ["DELETE", "POST"])
     assert [IMAGE in warning for warning in lines[-1]["result"]["warnings"]] == [True]
+    assert not pulls.is_unfinished(marks(engine), IMAGE)
+
+
+def test_layers_that_a_power_cut_left_without_their_image_are_removed_with_it(engine: Server) -> None:
+    cut(engine)
+    there = engine.pages.pop(f"/images/{IMAGE}/json")
+    engine.after_pull = {f"/images/{IMAGE}/json": there}
+    assert run(engine, [layer(A, "Already exists")])[0] == 0
+    assert engine.done == ["POST", "DELETE", "POST"]
+
+
+def test_a_pull_that_failed_is_no_power_cut(engine: Server) -> None:
+    assert run(engine, [{"error": "toomanyrequests"}])[0] == 1
+    assert list(marks(engine).iterdir()) == []
 
 
 def test_an_incomplete_image_that_is_in_use_is_an_error(engine: Server) -> None:
-    pulls.begin(marks(engine), IMAGE)
+    cut(engine)
     engine.refused = 409
     code, lines = run(engine, [])
     assert (code, engine.asked) == (1, {})
