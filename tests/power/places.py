@@ -187,7 +187,7 @@ class Keys(Place):
         if short:
             raise HalfError(f"the keys {short} are not complete")
         accepted = read(directory / keys.ACCEPTED)
-        if accepted is not None and (not accepted.startswith("@keyed {\n") or not accepted.endswith("}\n")):
+        if accepted is not None and not accepted.endswith("}\n"):
             raise HalfError(f"the accepted keys are {accepted!r}")
         return max((int(name.removeprefix("version")) for name in names), default=None)
 
