@@ -110,6 +110,8 @@ def test_the_image_is_pushed_on_request_and_kept(asked: bool, monkeypatch: pytes
         def __getattr__(self, _name: str) -> t.Callable[..., None]:
             return lambda *_arguments: None
 
+    # The name has the instruction set that the tests are held to.
+    monkeypatch.setattr(lifecycle.vllm_build, "TAG", "dgx-spark-twin/vllm:0.32.0")
     monkeypatch.setattr(lifecycle, "push", push)
     monkeypatch.setattr(lifecycle, "Registry", Nothing)
     monkeypatch.setattr(lifecycle, "registry", lambda: "")
