@@ -101,12 +101,18 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
         def do_HEAD(self) -> None:
             self._answer()
 
-        def _answer(self) -> None:
+        def _noted(self) -> str:
+            """Note the request; its path."""
             url = urllib.parse.urlsplit(self.path)
             path = urllib.parse.unquote(url.path)
             server.requests.append(f"{self.command} {url.path}")
             if "Authorization" in self.headers:
                 server.authorized.append(f"{self.headers['Host']}{path}")
+            return path
+
+        def _answer(self) -> None:
+            path = self._noted()
+            url = urllib.parse.urlsplit(self.path)
             fault = server.fault(path)
             if fault and fault.status:
                 return self._refuse(fault.status, fault.code, headers=fault.headers)
@@ -217,11 +223,8 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
         """The other host: it knows its links, and refuses a token beside them, as S3 does."""
 
         def _answer(self) -> None:
-            url = urllib.parse.urlsplit(self.path)
-            path = urllib.parse.unquote(url.path)
-            server.requests.append(f"{self.command} {url.path}")
+            path = self._noted()
             if "Authorization" in self.headers:
-                server.authorized.append(f"{self.headers['Host']}{path}")
                 return self._refuse(400, "")
             if f"{server.file_host}{self.path}" not in server.links:
                 return self._refuse(403, "")

@@ -78,8 +78,20 @@ def test_the_blocks_of_a_draft_are_used(tmp_path: Path) -> None:
     assert ((tmp_path / "record").stat().st_ino, (tmp_path / "record").read_bytes()) == (inode, b"text")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_a_file_belongs_to_the_owner_of_its_directory(tmp_path: Path) -> None:
-    os.chown(tmp_path, 12345, 12345)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_file_is_given_to_the_owner_of_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    given = []
+
+    def chown(file: int, user: int, group: int) -> None:
+        given.append((os.fstat(file).st_ino, user, group))
+        if refuses:
+            raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", chown)
     whole.write_whole(tmp_path / "record", "text")
-    assert (tmp_path / "record").stat().st_uid == 12345
+    written, directory = (tmp_path / "record").stat(), tmp_path.stat()
+    assert given == [(written.st_ino, directory.st_uid, directory.st_gid)]
+    # Only root may give files away. Another user keeps the file.
+    assert (tmp_path / "record").read_text(encoding="utf-8") == "text"

@@ -79,20 +79,15 @@ def cut(engine: Server) -> None:
     pulls.mark_of(marks(engine), IMAGE).write_text("an earlier boot", encoding="ascii")
 
 
+def command(engine: Server, *arguments: str) -> list[str]:
+    program = [sys.executable, str(standalone("pull_image"))]
+    return [*program, "--socket", str(engine.path), "--marks", str(marks(engine)), *arguments]
+
+
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
     engine.stream = stream
-    command = [
-        sys.executable,
-        str(standalone("pull_image")),
-        "--socket",
-        str(engine.path),
-        "--images",
-        "/proc",
-        "--marks",
-        str(marks(engine)),
-        image,
-    ]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    pull = command(engine, "--images", "/proc", image)
+    done = subprocess.run(pull, input=stdin, capture_output=True, text=True, check=False, timeout=WITHIN_S)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -349,16 +344,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_the_end_of_the_program_is_quick(engine: Server) -> None:
     engine.stream = [layer(A, "Downloading", 1, 2), 30.0]
-    command = [
-        sys.executable,
-        str(standalone("pull_image")),
-        "--socket",
-        str(engine.path),
-        "--marks",
-        str(marks(engine)),
-        IMAGE,
-    ]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command(engine, IMAGE), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
