@@ -32,7 +32,7 @@ options:
     description: "The objects that V(docker) inspects besides the Engine."
     suboptions:
       container: {type: str, description: "The name of the serving container."}
-      image: {type: str, description: "The reference or ID of an image. It counts as missing if its pull did not end."}
+      image: {type: str, description: "The reference or ID of an image. It is missing if a power cut ended its pull."}
       images: {type: list, elements: str, default: [], description: "References of images whose presence is returned."}
       port: {type: int, description: "A TCP port."}
       address: {type: str, default: 127.0.0.1, description: "The IP address of O(docker.port)."}

@@ -30,12 +30,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Answer, Engine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_marks import is_unfinished
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
     own_architecture,
     store_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import parse
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.pulls import is_unfinished
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import (
     addresses_of,
     holdings,
@@ -196,7 +196,7 @@ class DockerInspector:
             raise ValueError(f"Looking at a port needs an IP address, which {params['address']!r} is not.") from None
         self._published = [parse(port) for port in params["published_ports"]]
         self._params = params
-        # The directory with the marks of pulls that have not ended.
+        # The directory with the marks of unfinished images.
         self._marks = marks
         self._machine = machine
         self._engine = Engine(params["socket"])
@@ -293,7 +293,7 @@ class DockerInspector:
         }
 
     def _image(self, reference: str) -> Answer | None:
-        """Return an image; None if it is missing, or if its last pull did not end."""
+        """Return an image; None if it is missing or not finished."""
         return None if is_unfinished(self._marks, reference) else self._engine.image(reference)
 
     def _inspect(self) -> dict[str, t.Any]:

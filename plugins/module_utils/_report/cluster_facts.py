@@ -31,6 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     nearest_existing,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_marks import is_unfinished
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
@@ -291,7 +292,7 @@ class ClusterInspector:
             containers = [brief_container(one, self.engine.container(one["Id"])) for one in listed]
             slot = self.engine.slot(self.params["container"])
             names = {"base": self.params["image"], "cluster": cluster_image(self.params["image"])}
-            images = {key: image_facts(self.engine.image(name)) for key, name in names.items()}
+            images = {key: image_facts(self.image(name)) for key, name in names.items()}
         except (EngineError, OSError) as e:
             state, detail = "unusable", f"{self.params['socket']}: {getattr(e, 'strerror', None) or e}"
         store = store_of(info, self.machine.root)
@@ -308,6 +309,10 @@ class ClusterInspector:
         }
         brief = brief_slot(slot) if slot else None
         return containers, {"docker": docker, "slot": brief, "images": images}
+
+    def image(self, name: str) -> dict[str, t.Any] | None:
+        """Return an image; None if it is missing or not finished."""
+        return None if is_unfinished(self.state / "jobs", name) else self.engine.image(name)
 
     def ports(self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None) -> list[dict[str, t.Any]]:
         """Return the owner of each port."""

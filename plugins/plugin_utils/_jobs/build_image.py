@@ -24,9 +24,10 @@ import tarfile
 import threading
 import time
 import typing as t
+from pathlib import Path
 from urllib.parse import unquote, urlencode
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
@@ -140,10 +141,12 @@ class Output:
         return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
 
 
-def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
+def messages(
+    engine: Engine, reference: str, dockerfile: str, arguments: t.Mapping[str, str], *, uncached: bool
+) -> t.Iterator[Message]:
     """Yield the messages of the Engine during the build."""
     # The base is there, and is to be the one that was looked at.
-    query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
+    query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0", "nocache": str(int(uncached))}
     if arguments:
         query["buildargs"] = json.dumps(arguments)
     if any(LOOPBACK.match(value) for name, value in arguments.items() if name.lower() != "no_proxy"):
@@ -160,12 +163,12 @@ def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mappi
         raise BuildError("the Docker Engine went away while it made the image") from e
 
 
-def build(engine: Engine, reference: str, dockerfile: str) -> Message:
-    """Build the image and say what came of it."""
+def build(engine: Engine, reference: str, dockerfile: str, *, uncached: bool = False) -> Message:
+    """Build the image and say what came of it; `uncached` uses no layer of an earlier build."""
     arguments = proxies(os.environ, engine.find("/info") or {})
     output = Output(secrets(arguments))
     with Reports(output.state, REPORT_EVERY_S):
-        for message in messages(engine, reference, dockerfile, arguments):
+        for message in messages(engine, reference, dockerfile, arguments, uncached=uncached):
             with output.lock:
                 output.feed(str(message.get("stream") or ""))
                 if problem := error_in(message):
@@ -173,20 +176,31 @@ def build(engine: Engine, reference: str, dockerfile: str) -> Message:
     made = engine.image(reference)
     if made is None:
         raise BuildError(f"the Docker Engine does not know {reference} after it made it")
-    pulls.flush()
     return {"id": made.get("Id"), "bytes": made.get("Size")}
+
+
+def build_again(engine: Engine, reference: str, dockerfile: str) -> Message:
+    """Build an image with none of the layers that a power cut has left."""
+    engine.remove_image(reference)
+    return build(engine, reference, dockerfile, uncached=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
+    parser.add_argument("--marks", type=Path, required=True, help="the directory of the marks of unfinished images")
     parser.add_argument("reference")
     parser.add_argument("dockerfile")
     options = parser.parse_args(arguments)
     try:
-        emit({"result": build(Engine(options.socket), options.reference, options.dockerfile)})
+        work = (Engine(options.socket), options.reference, options.dockerfile)
+        result = image_marks.to_disk(options.marks, options.reference, lambda: build(*work), lambda: build_again(*work))
+        emit({"result": result})
     except (BuildError, EngineError) as e:
         emit({"error": f"{str(e).rstrip('.')}."})
+        return 1
+    except OSError as e:
+        emit({"error": f"the mark of {options.reference} cannot be written ({e.strerror}: {e.filename})."})
         return 1
     return 0
 

@@ -13,6 +13,7 @@ import json
 import shutil
 import socket
 import typing as t
+from urllib.parse import quote
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import SOCKET, EngineError
@@ -57,6 +58,19 @@ class Engine(engine.Engine):
             return super().find(path)
         except OSError as e:
             raise EngineError("the Docker Engine went away") from e
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image with its layers, which a power cut may have left incomplete."""
+        try:
+            response = self.request("DELETE", f"/images/{quote(image, safe='/:@')}?force=1")
+            body = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as e:
+            raise EngineError(f"the Docker Engine went away while it removed {image}; run the same again.") from e
+        if response.status not in (200, 404):
+            raise EngineError(
+                f"the image {image} may be incomplete after a power cut, and the Docker Engine refuses to remove it "
+                f"({message_of(body) or response.reason}); remove its containers, then run the same again."
+            )
 
     def room(self) -> str:
         """Return the free space of the image store as text for an error message."""

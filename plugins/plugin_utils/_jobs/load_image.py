@@ -27,7 +27,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
 from .progress import Message, emit, share
@@ -48,9 +48,11 @@ class LoadError(Exception):
 class Archive:
     """The saved image as the Engine made it, from its members."""
 
-    def __init__(self, reference: str, folder: Path) -> None:
+    def __init__(self, reference: str, folder: Path, *, keep: bool = False) -> None:
         self.reference = reference
         self.folder = folder
+        # Hand it over, and delete nothing.
+        self._keep = keep
         try:
             self.members: list[Message] = json.loads((folder / "index.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
@@ -66,7 +68,8 @@ class Archive:
 
     def __iter__(self) -> t.Iterator[bytes]:
         # Without it the next run copies again what this one deletes.
-        (self.folder / "index.json").unlink()
+        if not self._keep:
+            (self.folder / "index.json").unlink()
         for member in self.members:
             yield self.header(member)
             if member["data"]:
@@ -92,7 +95,8 @@ class Archive:
         except FileNotFoundError as e:
             raise LoadError(f"A part of the image {self.reference} vanished; run the same again.") from e
         yield bytes(-member["size"] % BLOCK)
-        path.unlink()
+        if not self._keep:
+            path.unlink()
 
     def tell(self, count: int) -> None:
         self._sent += count
@@ -126,6 +130,15 @@ def load(engine: Engine, archive: Archive) -> None:
         raise LoadError(explain(archive.reference, " ".join(problem.split()).rstrip("."), engine.room()))
 
 
+def load_again(engine: Engine, reference: str, folder: Path) -> None:
+    """Load an image with none of the layers that a power cut has left."""
+    # The Engine removes layers only with an image that has them.
+    if engine.image(reference) is None:
+        load(engine, Archive(reference, folder, keep=True))
+    engine.remove_image(reference)
+    load(engine, Archive(reference, folder))
+
+
 def explain(reference: str, problem: str, room: str) -> str:
     if "no space left" in problem:
         return f"Loading {reference} failed because Docker's disk is full ({problem}){room}; make room there."
@@ -155,15 +168,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
     parser.add_argument("--images", default="", help="the directory where the Engine keeps its images")
+    parser.add_argument("--marks", type=Path, required=True, help="the directory of the marks of unfinished images")
     parser.add_argument("reference")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
     try:
-        archive = Archive(options.reference, options.folder)
-        load(Engine(options.socket, options.images), archive)
-        pulls.flush()
+        engine, archive = Engine(options.socket, options.images), Archive(options.reference, options.folder)
+        image_marks.to_disk(
+            options.marks,
+            options.reference,
+            lambda: load(engine, archive),
+            lambda: load_again(engine, options.reference, options.folder),
+        )
     except LoadError as e:
         emit({"error": str(e)})
+        return 1
+    except EngineError as e:
+        emit({"error": f"The{str(e).removeprefix('the')}"})
+        return 1
+    except OSError as e:
+        emit({"error": f"The mark of {options.reference} cannot be written ({reason_of(e)}); free some space."})
         return 1
     shutil.rmtree(options.folder, ignore_errors=True)
     emit({"result": {"bytes": archive.total}})

@@ -22,9 +22,9 @@ import time
 import typing as t
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
@@ -218,50 +218,29 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
     return {"id": result["Id"], "repo_digests": result.get("RepoDigests") or [], "bytes": result.get("Size")}
 
 
-def remove(engine: Engine, image: str) -> None:
-    """Remove an image with its layers, which a power cut may have left incomplete."""
-    try:
-        response = engine.request("DELETE", f"/images/{quote(image, safe='/:@')}?force=1")
-        body = response.read().decode(errors="replace")
-    except (OSError, http.client.HTTPException) as e:
-        raise PullError(f"The Docker Engine went away while it removed {image}; run the same again.") from e
-    if response.status not in (200, 404):
-        raise PullError(
-            f"The last pull of {image} did not end, so its files may be incomplete, and the Docker Engine refuses to "
-            f"remove it ({message_of(body) or response.reason}); remove its containers, then run the same again."
-        )
-
-
-def pull_to_disk(engine: Engine, image: str, sizes: dict[str, int], marks: Path) -> Message:
-    """Pull the image, and end when it is on the disk."""
-    if pulls.is_unfinished(marks, image):
-        # The mark stays until then. The Engine removes layers only with an image that has them.
-        if engine.image(image) is None:
-            pull(engine, image, sizes)
-        remove(engine, image)
-        result = pull(engine, image, sizes)
-        result["warnings"] = [f"{image} was pulled again, because a power cut ended its last pull."]
-        pulls.end(marks, image)
-        return result
-    pulls.begin(marks, image)
-    try:
-        return pull(engine, image, sizes)
-    finally:
-        # Layers of a pull that failed are used again, too.
-        pulls.end(marks, image)
+def pull_again(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
+    """Pull an image with none of the layers that a power cut has left."""
+    # The Engine removes layers only with an image that has them.
+    if engine.image(image) is None:
+        pull(engine, image, sizes)
+    engine.remove_image(image)
+    again = f"{image} was pulled again, because a power cut ended its last pull."
+    return {**pull(engine, image, sizes), "warnings": [again]}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
     parser.add_argument("--images", default="", help="the directory where the Engine keeps its images")
-    parser.add_argument("--marks", type=Path, required=True, help="the directory of the marks of unfinished pulls")
+    parser.add_argument("--marks", type=Path, required=True, help="the directory of the marks of unfinished images")
     parser.add_argument("image", help="the reference of the image")
     options = parser.parse_args(arguments)
     try:
         sizes = layer_sizes(sys.stdin.read())
         engine = Engine(options.socket, options.images)
-        emit({"result": pull_to_disk(engine, options.image, sizes, options.marks)})
+        work = (engine, options.image, sizes)
+        result = image_marks.to_disk(options.marks, options.image, lambda: pull(*work), lambda: pull_again(*work))
+        emit({"result": result})
     except PullError as e:
         emit({"error": str(e)})
         return 1

@@ -10,7 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
@@ -104,9 +104,9 @@ def fixture_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Cal
 
 @pytest.mark.usefixtures("engine")
 def test_an_image_whose_pull_did_not_end_is_missing(look: Look, tmp_path: Path) -> None:
-    pulls.begin(tmp_path / "state/jobs", "r/x:1")
+    image_marks.begin(tmp_path / "state/jobs", "r/x:1")
     assert look(image="r/x:1")["image"]["id"] == "sha256:1"
-    pulls.mark_of(tmp_path / "state/jobs", "r/x:1").write_text("an earlier boot", encoding="ascii")
+    image_marks.mark_of(tmp_path / "state/jobs", "r/x:1").write_text("an earlier boot", encoding="ascii")
     assert look(image="r/x:1")["image"] is None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
     ClusterInspector,
     digest,
@@ -77,6 +78,15 @@ def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path) -> Non
     assert result["memory_total"] > 0
     assert (result["has_directory"], result["client_key"], result["authorized"]) == (False, None, None)
     assert (result["clock_offset"], result["ports"], result["slot"]) == (None, [], None)
+
+
+def test_an_image_that_a_power_cut_left_unfinished_is_missing(docker: DockerServer, tmp_path: Path) -> None:
+    jobs = tmp_path / "state/jobs"
+    image_marks.begin(jobs, PAIR)
+    image_marks.mark_of(jobs, PAIR).write_text("an earlier boot", encoding="ascii")
+    result = look(tmp_path)
+    assert (result["images"]["cluster"], result["image_made"]) == (None, False)
+    assert result["images"]["base"] is not None
 
 
 def test_what_is_there_of_an_earlier_run(docker: DockerServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

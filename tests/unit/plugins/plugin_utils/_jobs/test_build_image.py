@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import build_image
 
 from tests.unit.docker_server import DockerServer, Handler
@@ -40,6 +41,10 @@ FAILED = {"errorDetail": {"code": 100, "message": "The command '/bin/sh -c apt-g
 class BuildHandler(Handler):
     server: Builder
 
+    def do_DELETE(self) -> None:
+        self.server.removed.append(self.path)
+        self.reply(404, {"message": "No such image"})
+
     def do_POST(self) -> None:
         self.server.asked = self.path
         self.server.got = self.rfile.read(int(self.headers["Content-Length"]))
@@ -56,6 +61,7 @@ class Builder(DockerServer):
         self.status = 200
         self.asked = ""
         self.got = b""
+        self.removed: list[str] = []
         super().__init__(path, {f"/images/{REFERENCE}/json": MADE})
 
 
@@ -73,7 +79,8 @@ def engine(tmp_path: Path) -> t.Iterator[Builder]:
 
 
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, t.Any]]]:
-    code = build_image.main(["--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE])
+    options = ["--socket", str(tmp_path / "docker.sock"), "--marks", str(tmp_path / "marks")]
+    code = build_image.main([*options, REFERENCE, DOCKERFILE])
     return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -86,20 +93,33 @@ def error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_engine_gets_the_dockerfile_and_nothing_else(
     engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed: list[str] = []
-    monkeypatch.setattr(os, "sync", lambda: flushed.append(engine.asked))
+    flushed: list[tuple[str, bool]] = []
+    mark = image_marks.mark_of(tmp_path / "marks", REFERENCE)
+    monkeypatch.setattr(os, "sync", lambda: flushed.append((engine.asked, mark.exists())))
     code, said = run(tmp_path, capsys)
     assert (code, said[-1]) == (0, {"result": {"id": "sha256:1", "bytes": 7}})
     # An image is in memory only when Docker reports it.
-    assert flushed == [engine.asked]
+    assert flushed == [(engine.asked, True)]
+    assert (mark.exists(), engine.removed) == (False, [])
     address = urlsplit(engine.asked)
     assert address.path == "/build"
-    assert parse_qs(address.query) == {"t": [REFERENCE], "rm": ["1"], "forcerm": ["1"], "pull": ["0"]}
+    assert parse_qs(address.query) == {"t": [REFERENCE], "rm": ["1"], "forcerm": ["1"], "pull": ["0"], "nocache": ["0"]}
     with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
         assert archive.getnames() == ["Dockerfile"]
         file = archive.extractfile("Dockerfile")
         assert file is not None
         assert file.read().decode() == DOCKERFILE
+
+
+def test_an_image_whose_build_a_power_cut_ended_is_built_without_what_that_left(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image_marks.begin(tmp_path / "marks", REFERENCE)
+    image_marks.mark_of(tmp_path / "marks", REFERENCE).write_text("an earlier boot", encoding="ascii")
+    assert run(tmp_path, capsys)[0] == 0
+    assert engine.removed == [f"/images/{REFERENCE}?force=1"]
+    assert parse_qs(urlsplit(engine.asked).query)["nocache"] == ["1"]
+    assert not image_marks.is_unfinished(tmp_path / "marks", REFERENCE)
 
 
 PROXY = "http://user:pa%40ss@proxy.corp:3128"
@@ -155,7 +175,8 @@ def test_a_proxys_password_reaches_the_build_and_nobody_else(
         {"stream": "E: 407 for user:pa@ss, password pa@ss\n"},
         FAILED,
     ]
-    code = build_image.main(["--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE])
+    options = ["--socket", str(tmp_path / "docker.sock"), "--marks", str(tmp_path / "marks")]
+    code = build_image.main([*options, REFERENCE, DOCKERFILE])
     captured = capsys.readouterr()
     assert code == 1
     assert asked(engine) == {"buildargs": {"HTTP_PROXY": PROXY, "http_proxy": PROXY}}
@@ -253,6 +274,8 @@ def test_it_ends_at_once_when_it_is_stopped(engine: Builder, tmp_path: Path) -> 
         str(standalone("build_image")),
         "--socket",
         str(tmp_path / "docker.sock"),
+        "--marks",
+        str(tmp_path / "marks"),
         REFERENCE,
         DOCKERFILE,
     ]

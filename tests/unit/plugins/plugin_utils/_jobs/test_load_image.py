@@ -19,6 +19,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     load_image,
     serve_copies,
@@ -34,7 +35,15 @@ LAYER = bytes(range(256)) * 20000
 class LoadHandler(Handler):
     server: Server
 
+    def do_DELETE(self) -> None:
+        self.server.done.append(self.path)
+        self.server.pages.clear()
+        self.reply(200, [])
+
     def do_POST(self) -> None:
+        self.server.done.append("load")
+        self.server.pages["/images/pair:1/json"] = {"Id": "sha256:1"}
+        self.server.got = b""
         while len(self.server.got) < self.server.most:
             size = int(self.rfile.readline(), 16)
             self.server.got += self.rfile.read(size)
@@ -55,6 +64,10 @@ class Server(DockerServer):
     most = 1 << 40
     hangs = 0.0
     got = b""
+
+    def __init__(self, path: Path, pages: dict[str, t.Any]) -> None:
+        self.done: list[str] = []
+        super().__init__(path, pages)
 
 
 @pytest.fixture
@@ -77,24 +90,50 @@ def spool(tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, t.Any]]:
-    code = load_image.main(["--socket", str(tmp_path / "docker.sock"), "--images", "/proc", "pair:1", str(spool)])
+    options = [f"--socket={tmp_path / 'docker.sock'}", "--images=/proc", f"--marks={tmp_path / 'marks'}"]
+    code = load_image.main([*options, "pair:1", str(spool)])
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
 def test_docker_gets_the_image_as_it_was_saved(
     engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed: list[int] = []
-    monkeypatch.setattr(os, "sync", lambda: flushed.append(len(engine.got)))
+    flushed: list[tuple[int, bool]] = []
+    mark = image_marks.mark_of(tmp_path / "marks", "pair:1")
+    monkeypatch.setattr(os, "sync", lambda: flushed.append((len(engine.got), mark.exists())))
     assert run(tmp_path, spool, capsys) == (0, {"result": {"bytes": len(LAYER)}})
     # An image is in memory only when Docker reports it.
-    assert flushed == [len(engine.got)]
+    assert flushed == [(len(engine.got), True)]
+    assert not mark.exists()
     with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
         layer = archive.extractfile("layer.tar")
         assert layer is not None
         assert layer.read() == LAYER
         assert archive.getmember("same.tar").linkname == "layer.tar"
     assert not spool.exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "done"),
+    [
+        (True, ["/images/pair:1?force=1", "load"]),
+        # Layers that are there without their image are removed with it.
+        (False, ["load", "/images/pair:1?force=1", "load"]),
+    ],
+)
+def test_an_image_whose_loading_a_power_cut_ended_is_removed_and_loaded(
+    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str], there: bool, done: list[str]
+) -> None:
+    if there:
+        engine.pages["/images/pair:1/json"] = {"Id": "sha256:1"}
+    image_marks.begin(tmp_path / "marks", "pair:1")
+    mark = image_marks.mark_of(tmp_path / "marks", "pair:1")
+    mark.write_text("an earlier boot", encoding="ascii")
+    assert run(tmp_path, spool, capsys) == (0, {"result": {"bytes": len(LAYER)}})
+    assert engine.done == done
+    with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
+        assert archive.getmember("layer.tar").size == len(LAYER)
+    assert (mark.exists(), spool.exists()) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import pulls
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import pull_image
 
 from tests.unit.docker_server import DockerServer, Handler
@@ -75,8 +75,8 @@ def marks(engine: Server) -> Path:
 
 def cut(engine: Server) -> None:
     """Leave what a pull in an earlier boot has left."""
-    pulls.begin(marks(engine), IMAGE)
-    pulls.mark_of(marks(engine), IMAGE).write_text("an earlier boot", encoding="ascii")
+    image_marks.begin(marks(engine), IMAGE)
+    image_marks.mark_of(marks(engine), IMAGE).write_text("an earlier boot", encoding="ascii")
 
 
 def command(engine: Server, *arguments: str) -> list[str]:
@@ -282,13 +282,15 @@ def test_an_image_is_marked_until_it_is_on_the_disk(
     flushed = []
 
     def sync() -> None:
-        flushed.append((pulls.mark_of(marks(engine), IMAGE).exists(), bool(engine.asked), capsys.readouterr().out))
+        flushed.append(
+            (image_marks.mark_of(marks(engine), IMAGE).exists(), bool(engine.asked), capsys.readouterr().out)
+        )
 
     monkeypatch.setattr(os, "sync", sync)
     monkeypatch.setattr("sys.stdin", (tmp_path / "empty").open("w+"))
     assert pull_image.main(["--socket", str(engine.path), "--marks", str(marks(engine)), IMAGE]) == 0
     assert [(marked, pulled, "result" in said) for marked, pulled, said in flushed] == [(True, True, False)]
-    assert not pulls.mark_of(marks(engine), IMAGE).exists()
+    assert not image_marks.mark_of(marks(engine), IMAGE).exists()
     assert engine.done == ["POST"]
 
 
@@ -297,7 +299,7 @@ def test_an_image_whose_last_pull_did_not_end_is_pulled_again(engine: Server) ->
     code, lines = run(engine, [layer(A, "Pull complete")])
     assert (code, engine.done) == (0, ["DELETE", "POST"])
     assert [IMAGE in warning for warning in lines[-1]["result"]["warnings"]] == [True]
-    assert not pulls.is_unfinished(marks(engine), IMAGE)
+    assert not image_marks.is_unfinished(marks(engine), IMAGE)
 
 
 def test_layers_that_a_power_cut_left_without_their_image_are_removed_with_it(engine: Server) -> None:
@@ -319,10 +321,10 @@ def test_an_incomplete_image_that_is_in_use_is_an_error(engine: Server) -> None:
     code, lines = run(engine, [])
     assert (code, engine.asked) == (1, {})
     assert lines[-1]["error"] == (
-        f"The last pull of {IMAGE} did not end, so its files may be incomplete, and the Docker Engine refuses to "
-        "remove it (conflict); remove its containers, then run the same again."
+        f"The image {IMAGE} may be incomplete after a power cut, and the Docker Engine refuses to remove it "
+        "(conflict); remove its containers, then run the same again."
     )
-    assert pulls.is_unfinished(marks(engine), IMAGE)
+    assert image_marks.is_unfinished(marks(engine), IMAGE)
 
 
 def test_an_image_that_vanishes(engine: Server) -> None:

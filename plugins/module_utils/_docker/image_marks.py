@@ -6,27 +6,30 @@
 
 """Mark an image until it is on the disk.
 
-The Docker Engine reports an image while its files are still in memory. A power cut then leaves an image, or layers that
-the next pull uses again, whose files are empty. The Engine takes them for whole. Jobs have this file, too.
+The Docker Engine reports an image while its files are still in memory. A power cut then leaves an image whose files are
+empty, or layers that the next pull, load or build uses again. The Engine takes them for whole. Jobs have this file too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import sync_directory, write_whole
 
+T = t.TypeVar("T")
+
 
 def mark_of(directory: Path, reference: str) -> Path:
-    """Return the mark of an image, a file beside the job that pulls it."""
-    return directory / f"{hashlib.sha256(reference.encode()).hexdigest()}.pulling"
+    """Return the mark of an image, a file beside the job that brings it."""
+    return directory / f"{hashlib.sha256(reference.encode()).hexdigest()}.unfinished"
 
 
 def is_unfinished(directory: Path, reference: str) -> bool:
-    """Return whether the Spark lost power, or was restarted, before a pull of the image was on the disk."""
+    """Return whether the Spark lost power, or was restarted, before the image was on the disk."""
     try:
         return mark_of(directory, reference).read_text(encoding="ascii", errors="replace") != boot_id()
     except FileNotFoundError:
@@ -34,18 +37,27 @@ def is_unfinished(directory: Path, reference: str) -> bool:
 
 
 def begin(directory: Path, reference: str) -> None:
-    """Mark an image before it is pulled."""
+    """Mark an image before the Engine gets it."""
     write_whole(mark_of(directory, reference), boot_id())
-
-
-def flush() -> None:
-    """Flush what the Engine has unpacked."""
-    # All file systems, because the login user may not open the Engine's own directory.
-    os.sync()
 
 
 def end(directory: Path, reference: str) -> None:
     """Remove the mark of an image that is on the disk."""
-    flush()
+    # All file systems, because the login user may not open the Engine's own directory.
+    os.sync()
     mark_of(directory, reference).unlink(missing_ok=True)
     sync_directory(directory)
+
+
+def to_disk(directory: Path, reference: str, bring: t.Callable[[], T], repair: t.Callable[[], T]) -> T:
+    """Bring an image under its mark; or repair one that was not finished, whose mark stays until it is."""
+    if is_unfinished(directory, reference):
+        result = repair()
+        end(directory, reference)
+        return result
+    begin(directory, reference)
+    try:
+        return bring()
+    finally:
+        # The Engine uses layers of a failure again, too.
+        end(directory, reference)
