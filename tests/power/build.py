@@ -74,8 +74,11 @@ def build_programs() -> None:
         shutil.copytree(installed / "module_utils", root / "ansible/module_utils", ignore=ignore)
         shutil.copy(installed / "release.py", root / "ansible")
         shutil.copytree(PACKAGE, root / "tests/power", ignore=ignore)
-        for package in (root / "ansible", root / "tests"):
+        for package in (root / "ansible", root / "tests", root / "tests/unit"):
+            package.mkdir(exist_ok=True)
             (package / "__init__.py").touch()
+        for name in ("hub_server.py", "web.py"):
+            shutil.copy(ROOT / "tests/unit" / name, root / "tests/unit")
         # The guest's own Python; compiling there takes longer than all else.
         compile_ = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "/programs")
         engine.docker(

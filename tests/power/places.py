@@ -28,7 +28,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway imp
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import disk
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import watched_job
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_files
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import receive, sweep
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import fetch_models, receive, sweep
+
+from tests.unit.hub_server import HubServer, running
+from tests.unit.hub_server import Model as HubModel
 
 Version = t.Optional[int]
 
@@ -38,7 +41,8 @@ RECORD_LENGTH = 60_000
 GENERATION_FILES = 12
 KEY_LENGTH = 53
 BLOB_BYTES = 3_000_000
-REPOSITORY = "power/model"
+# More than a download writes between two flushes.
+DOWNLOAD_BYTES = 20_000_000
 
 
 class HalfError(Exception):
@@ -238,26 +242,52 @@ class Netplan(Place):
         return None if text is None else number_of(text.partition("\n")[2], 3000)
 
 
-class Model(Place):
-    """A model that another Spark sends: its parts, its files, its links and its receipt."""
+class Cached(Place):
+    """A model in the cache: its parts, its files, its links and its receipt."""
 
-    name = "model"
+    repository = ""
+    size = 0
 
     def places(self) -> dict[str, str]:
         hub = self.root / "home/spark/.cache/huggingface/hub"
         return {"cache": str(hub), "receipts": str(self.state / "models"), "spool": str(self.state / "spool")}
 
     def content(self, number: int) -> bytes:
-        return text_of(number, BLOB_BYTES).encode()
+        return text_of(number, self.size).encode()
+
+    def read(self) -> Version:
+        receipts, cache = Path(self.places()["receipts"]), Path(self.places()["cache"])
+        path = disk.receipt_file(receipts, self.repository)
+        receipt = disk.read_receipt(receipts, self.repository)
+        if receipt is None:
+            if path.exists():
+                raise HalfError(f"a receipt of {path.stat().st_size} bytes cannot be read")
+            return None
+        repository = disk.CachedRepository(cache, self.repository)
+        number = int(receipt["commit"])
+        snapshot = repository.snapshot(receipt["commit"])
+        if not disk.is_unchanged(receipt, snapshot):
+            raise HalfError(f"version {number} has a receipt, and other files than it says")
+        if (snapshot / "a/b.bin").read_bytes() != self.content(number):
+            raise HalfError(f"version {number} has a receipt, and its file has another content")
+        return number
+
+
+class Copy(Cached):
+    """A model that another Spark sends."""
+
+    name = "model"
+    repository = "power/model"
+    size = BLOB_BYTES
 
     def write(self, number: int) -> None:
         content = self.content(number)
         sha256, commit = hashlib.sha256(content).hexdigest(), f"{number:040d}"
-        blob = Path(self.places()["cache"]) / disk.folder_name(REPOSITORY) / "blobs" / sha256
+        blob = Path(self.places()["cache"]) / disk.folder_name(self.repository) / "blobs" / sha256
         have = (disk.size_of(blob.with_name(f"{sha256}.incomplete")) or 0) if not blob.exists() else len(content)
-        put = {"put": "blob", "repository": REPOSITORY, "blob": sha256, "size": len(content), "sha256": sha256}
+        put = {"put": "blob", "repository": self.repository, "blob": sha256, "size": len(content), "sha256": sha256}
         file = {"blob": sha256, "size": len(content), "sha256": sha256}
-        finish = {"repository": REPOSITORY, "commit": commit, "files": {"a/b.bin": file}, "revisions": ["main"]}
+        finish = {"repository": self.repository, "commit": commit, "files": {"a/b.bin": file}, "revisions": ["main"]}
         lines = [json.dumps({**put, "verify": True}).encode() + b"\n"]
         if have < len(content) or not blob.exists():
             lines += [content[have:], json.dumps({"sha256": sha256}).encode() + b"\n"]
@@ -281,22 +311,26 @@ class Model(Place):
             for line in lines:
                 stream.write(line)
 
-    def read(self) -> Version:
-        receipts, cache = Path(self.places()["receipts"]), Path(self.places()["cache"])
-        path = disk.receipt_file(receipts, REPOSITORY)
-        receipt = disk.read_receipt(receipts, REPOSITORY)
-        if receipt is None:
-            if path.exists():
-                raise HalfError(f"a receipt of {path.stat().st_size} bytes cannot be read")
-            return None
-        repository = disk.CachedRepository(cache, REPOSITORY)
-        number = int(receipt["commit"])
-        snapshot = repository.snapshot(receipt["commit"])
-        if not disk.is_unchanged(receipt, snapshot):
-            raise HalfError(f"version {number} has a receipt, and other files than it says")
-        if (snapshot / "a/b.bin").read_bytes() != self.content(number):
-            raise HalfError(f"version {number} has a receipt, and its file has another content")
-        return number
+
+class Download(Cached):
+    """A model from the Hub, which runs beside it."""
+
+    name = "download"
+    repository = "power/download"
+    size = DOWNLOAD_BYTES
+
+    def write(self, number: int) -> None:
+        content, commit = self.content(number), f"{number:040d}"
+        hub = HubModel({"a/b.bin": content}, {"a/b.bin"}, commit)
+        wanted = {"id": self.repository, "revision": "main", "commit": commit, "include": [], "exclude": []}
+        files = {self.repository: [{"path": "a/b.bin", "size": len(content), "blob": hub.blob("a/b.bin")}]}
+        with running(HubServer({self.repository: hub})) as server, contextlib.redirect_stdout(io.StringIO()):
+            places = {name: self.places()[name] for name in ("cache", "receipts")}
+            spec = {"endpoint": server.endpoint, **places, "repositories": [wanted]}
+            try:
+                fetch_models.Fetch(spec, "", files).run()
+            except fetch_models.FetchError as error:
+                raise RefusedError(str(error)) from None
 
 
 class Job(Place):
@@ -351,7 +385,7 @@ class Trial(Place):
         return min(numbers) if len(numbers) == 2 else None
 
 
-PLACES: tuple[type[Place], ...] = (Record, Generation, Keys, Unit, Netplan, Model, Job, Trial)
+PLACES: tuple[type[Place], ...] = (Record, Generation, Keys, Unit, Netplan, Copy, Download, Job, Trial)
 
 
 def look(root: Path) -> dict[str, dict[str, t.Any]]:

@@ -24,7 +24,7 @@ AGAIN_IN = 4
 CUT_AGAIN = 3
 # The disk is full, or cannot be written to, in one start of so many each.
 DISK_IN = 8
-NAMES = ("record", "generation", "keys", "unit", "netplan", "model", "job", "benchmark")
+NAMES = ("record", "generation", "keys", "unit", "netplan", "model", "download", "job", "benchmark")
 
 
 class History:

@@ -18,6 +18,7 @@ FILES = {
     "unit": places.Unit.path,
     "netplan": places.Netplan.path,
     "model": f"{places.STATE}/models/models--power--model.json",
+    "download": f"{places.STATE}/models/models--power--download.json",
     "job": f"{places.STATE}/jobs/power/job.json",
     "benchmark": f"{places.STATE}/benchmark/trial/lease.json",
 }
@@ -38,7 +39,7 @@ def test_what_is_written_is_read_and_half_of_it_is_noticed(tmp_path: Path, kind:
 
 
 def test_a_model_whose_content_never_reached_the_disk_is_noticed(tmp_path: Path) -> None:
-    place = places.Model(tmp_path)
+    place = places.Copy(tmp_path)
     place.write(1)
     (blob,) = (tmp_path / "home/spark/.cache/huggingface/hub/models--power--model/blobs").iterdir()
     status = blob.stat()
