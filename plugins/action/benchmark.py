@@ -14,31 +14,19 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LONGEST_LEASE_S
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record, verdict
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
-    WITHOUT_MATPLOTLIB,
-    is_available,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import is_same_way, rank
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
-    comparison_table,
-    ranking_table,
-    table,
-    wrap_line,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
-    RECIPES,
-    RecipeError,
-    find,
-    load,
-)
+
+from ..module_utils._deployment.records import LONGEST_LEASE_S
+from ..plugin_utils._benchmark import document as documents
+from ..plugin_utils._benchmark import plan as planning
+from ..plugin_utils._benchmark.analyse import analyse
+from ..plugin_utils._benchmark.choice import choice_record, verdict
+from ..plugin_utils._benchmark.comparison import compare
+from ..plugin_utils._benchmark.page import page
+from ..plugin_utils._benchmark.plots import WITHOUT_MATPLOTLIB, is_available
+from ..plugin_utils._benchmark.ranking import is_same_way, rank
+from ..plugin_utils._benchmark.table import comparison_table, ranking_table, table, wrap_line
+from ..plugin_utils._lease import run_state
+from ..plugin_utils._recipe.recipe import RECIPES, RecipeError, find, load
 
 display = Display()
 

@@ -11,8 +11,9 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+
+from ..plugin_utils._lease import run_state
+from ..plugin_utils._recipe.inputs import (
     OUTPUTS,
     SECRET,
     choices,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
+from ..plugin_utils._report.following import Following
 
 
 class ActionModule(Following):

@@ -13,7 +13,8 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines
+
+from ..module_utils._deployment.lines import fit_lines
 
 display = Display()
 

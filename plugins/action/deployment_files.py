@@ -8,11 +8,9 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    GENERATIONS,
-    file_identity,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
+
+from ..module_utils._deployment.records import GENERATIONS, file_identity
+from ..plugin_utils._lease.fence import require_lease
 
 # As the module has them, where nothing is said.
 OWN = "0700"

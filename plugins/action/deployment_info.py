@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
+
+from ..plugin_utils._report.access import reach_of
+from ..plugin_utils._report.advice import Around
+from ..plugin_utils._report.status import render, status_of
 
 
 class ActionModule(ActionBase):

@@ -8,21 +8,10 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, links, sizes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import (
-    cluster,
-    fabric,
-    node_plan,
-    placement,
-    result,
-    served,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    Forms,
-    Run,
-    query_spec,
-    with_facts,
-)
+
+from ..plugin_utils._plan import host_vars, links, sizes
+from ..plugin_utils._queries import cluster, fabric, node_plan, placement, result, served
+from ..plugin_utils._queries.query import Forms, Run, query_spec, with_facts
 
 QUERIES: dict[str, Forms] = {
     "served": served.FORMS,

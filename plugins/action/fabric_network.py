@@ -9,8 +9,9 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome
+
+from ..plugin_utils._lease.fence import require_lease
+from ..plugin_utils._plan.network import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"
 CHANGING = ("present", "absent", "confirmed", "reverted")

@@ -7,13 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.host_vars import (
-    MODELS_SOURCE,
-    missing_facts_message,
-    read_from_hosts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
+
+from ..plugin_utils._plan import models
+from ..plugin_utils._plan.host_vars import MODELS_SOURCE, missing_facts_message, read_from_hosts
+from ..plugin_utils._report.following import Following
 
 
 class ActionModule(Following):

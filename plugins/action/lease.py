@@ -14,8 +14,9 @@ from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, run_state
+
+from ..module_utils._spark.lease import describe_holder
+from ..plugin_utils._lease import fence, run_state
 
 display = Display()
 

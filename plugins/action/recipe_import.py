@@ -11,17 +11,13 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.convert import convert
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import Choices
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import read
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.text import file_text, lines, refusal
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
-    RECIPES,
-    RecipeError,
-    check_name,
-    shipped,
-)
+
+from ..plugin_utils._import.convert import convert
+from ..plugin_utils._import.formats import RecipeImportError
+from ..plugin_utils._import.imported import Choices
+from ..plugin_utils._import.source import read
+from ..plugin_utils._import.text import file_text, lines, refusal
+from ..plugin_utils._recipe.recipe import RECIPES, RecipeError, check_name, shipped
 
 NOTHING = "Nothing was written."
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+
+from ..plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
     check_given,
@@ -21,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     usable,
     without_drafts,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
+from ..plugin_utils._recipe.table import lines, table
 
 
 class ActionModule(ActionBase):

@@ -12,23 +12,17 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines, section
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import recipes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.host_vars import resolved, with_hostvars
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import (
-    access,
-    advice,
-    field,
-    preflight,
-    status,
-    summary,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Report
+
+from ..module_utils._deployment.lines import fit_lines, section
+from ..module_utils._deployment.records import is_worker
+from ..plugin_utils._benchmark.document import DocumentError
+from ..plugin_utils._plan import recipes
+from ..plugin_utils._plan.differences import differences
+from ..plugin_utils._plan.host_vars import resolved, with_hostvars
+from ..plugin_utils._plan.memory import tightest
+from ..plugin_utils._report import access, advice, field, preflight, status, summary
+from ..plugin_utils._report.document import Document, ReportError
+from ..plugin_utils._report.story.screen import Report
 
 display = Display()
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.placement import visible_ports
+
+from ..module_utils._models.cache import amount
+from ..plugin_utils._plan.placement import visible_ports
 
 # Options of Docker that name a port.
 PORTS = ("port", "address", "published_ports", "socket")

@@ -8,9 +8,10 @@ import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, Request, answer
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+
+from ..plugin_utils._engines.engine import AUTO, Request, answer
+from ..plugin_utils._engines.methods import NONE
+from ..plugin_utils._engines.registry import ENGINES
 
 ENGINE = ENGINES["tensorrt_llm"]
 # The choices come from the engine's data.

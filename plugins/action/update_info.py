@@ -9,22 +9,11 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
-    RECIPES,
-    RecipeError,
-    find,
-    load,
-    shipped,
-    without_drafts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import (
-    deployed_models,
-    is_recipe_of,
-    nothing,
-    report,
-)
+
+from ..module_utils._report.updates import Row
+from ..plugin_utils._engines.registry import engine_of
+from ..plugin_utils._recipe.recipe import RECIPES, RecipeError, find, load, shipped, without_drafts
+from ..plugin_utils._report.updates import deployed_models, is_recipe_of, nothing, report
 
 
 def recipe_of(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str, t.Any]]:

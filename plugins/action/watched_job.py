@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
+from ..plugin_utils._report.following import Following
 
 
 class ActionModule(Following):

@@ -46,18 +46,12 @@ from ansible import context
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import GOES_ON, is_followed
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
-    REACHED_BY,
-    Failure,
-    blocks,
-    failure_text,
-    is_rescued,
-    rescue_blocks,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen, wrap
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
+
+from ..plugin_utils._report.following import GOES_ON, is_followed
+from ..plugin_utils._report.story.changes import changes
+from ..plugin_utils._report.story.failures import REACHED_BY, Failure, blocks, failure_text, is_rescued, rescue_blocks
+from ..plugin_utils._report.story.screen import Screen, wrap
+from ..plugin_utils._report.story.steps import (
     Step,
     changed_by,
     duration,

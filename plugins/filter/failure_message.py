@@ -9,7 +9,8 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import GPU_CAUSES, cause_of
+
+from ..module_utils._problems.catalogue import GPU_CAUSES, cause_of
 
 SILENT = "The task failed without a word."
 ABOUT = {"gpu": GPU_CAUSES}

@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache
+
+from ..module_utils._models import cache
 
 
 def amount(count: t.Any) -> str:

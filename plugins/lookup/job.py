@@ -49,7 +49,8 @@ from pathlib import Path
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.application import zip_application
+
+from ..module_utils._spark.application import zip_application
 
 PLUGINS = Path(__file__).resolve().parent.parent
 COLLECTION = "ansible_collections.dgx_spark.speculative.plugins."

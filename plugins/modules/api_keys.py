@@ -31,12 +31,9 @@ RETURN = r"""
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import (
-    closes,
-    exposed_endpoint,
-    scope,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys, KeysError
+
+from ..module_utils._gateway.exposed import closes, exposed_endpoint, scope
+from ..module_utils._gateway.keys import Keys, KeysError
 
 
 def main() -> None:

@@ -52,19 +52,9 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.endpoint import (
-    Check,
-    CheckError,
-    Endpoint,
-    remedy,
-    table,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
-    HostError,
-    ProxySpec,
-    plan,
-    read_host,
-)
+
+from ..module_utils._gateway.endpoint import Check, CheckError, Endpoint, remedy, table
+from ..module_utils._gateway.proxy import HostError, ProxySpec, plan, read_host
 
 PLAN: dict[str, dict[str, t.Any]] = {
     "expose": {"type": "str", "choices": ["docker", "lan"], "required": True},

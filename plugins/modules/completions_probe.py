@@ -394,10 +394,11 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.readiness import Observation, ReadinessWait
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import smaller_context
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
+
+from ..module_utils._server import completions
+from ..module_utils._server.readiness import Observation, ReadinessWait
+from ..module_utils._server.server_facts import smaller_context
+from ..module_utils._spark.following import following
 
 QUESTIONS = {
     "chat": (

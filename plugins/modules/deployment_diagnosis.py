@@ -235,24 +235,14 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import OPTIONS_LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    LABEL,
-    FormatError,
-    require_format,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import bundle as _bundle
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import (
-    Evidence,
-    EvidenceGatherer,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import (
-    Redactor,
-    hide_everywhere,
-    secrets_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+
+from ..module_utils._deployment.cluster_view import OPTIONS_LABEL
+from ..module_utils._deployment.records import LABEL, FormatError, require_format
+from ..module_utils._diagnosis import bundle as _bundle
+from ..module_utils._diagnosis.diagnosis import diagnose
+from ..module_utils._diagnosis.evidence import Evidence, EvidenceGatherer
+from ..module_utils._diagnosis.redaction import Redactor, hide_everywhere, secrets_of
+from ..module_utils._docker.access import Machine
 
 
 def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:

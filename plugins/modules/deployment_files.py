@@ -49,12 +49,9 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import (
-    put,
-    sync_directory,
-    write_synced,
-)
+
+from ..module_utils._deployment import records
+from ..module_utils._spark.whole import put, sync_directory, write_synced
 
 
 def outside(names: t.Iterable[str]) -> list[str]:

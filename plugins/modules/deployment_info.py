@@ -599,10 +599,11 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FormatError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_facts import StatusInspector
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log_location import last_log_lines
+
+from ..module_utils._deployment.records import FormatError
+from ..module_utils._docker.access import Machine
+from ..module_utils._report.status_facts import StatusInspector
+from ..module_utils._server.log_location import last_log_lines
 
 GATHERED = ["status", "log"]
 # The action waits. Only if the wait fails does the module look for the reason.

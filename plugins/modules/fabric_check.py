@@ -29,8 +29,9 @@ RETURN = r"""
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import check_link
+
+from ..module_utils._fabric.arguments import PROOF
+from ..module_utils._fabric.link_check import check_link
 
 
 def main() -> None:

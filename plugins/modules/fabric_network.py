@@ -43,14 +43,11 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.change import (
-    EMPTY,
-    END_DEADLINE_S,
-    Network,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.neighbours import neighbours
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, Document
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError
+
+from ..module_utils._fabric.change import EMPTY, END_DEADLINE_S, Network
+from ..module_utils._fabric.neighbours import neighbours
+from ..module_utils._fabric.netplan import FILE, Document
+from ..module_utils._fabric.ports import FabricError
 
 ROOT = Path("/")
 STATES = ("present", "absent", "confirmed", "reverted", "tried", "discovered")

@@ -47,16 +47,12 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import reboot
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.link import sensors
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.machine import MACHINE
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
-    NotMeasured,
-    Sensor,
-    World,
-    measured,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.serving import SERVING, watch
+
+from ..module_utils._field import reboot
+from ..module_utils._field.link import sensors
+from ..module_utils._field.machine import MACHINE
+from ..module_utils._field.sensor import NotMeasured, Sensor, World, measured
+from ..module_utils._field.serving import SERVING, watch
 
 ROOT = Path("/")
 

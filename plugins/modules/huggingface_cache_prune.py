@@ -36,7 +36,8 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+
+from ..module_utils._deployment.records import (
     NOT_DEPLOYMENTS,
     PREVIOUS,
     current,
@@ -45,13 +46,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     models_of,
     read_record,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
-    Prune,
-    PruneError,
-    Removal,
-    cached_models,
-    removals,
-)
+from ..module_utils._models.cache import Prune, PruneError, Removal, cached_models, removals
 
 
 def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:

@@ -648,19 +648,14 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import EnvironmentValueError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_inspector import CacheInspector
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
-    PAIR_ARGUMENT,
-    ModelFiles,
-    facts_of,
-    judged_pair,
-    weight_bytes,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.directory import look_at
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
+
+from ..module_utils._models.cache import amount
+from ..module_utils._models.cache_facts import EnvironmentValueError
+from ..module_utils._models.cache_inspector import CacheInspector
+from ..module_utils._models.config import PAIR_ARGUMENT, ModelFiles, facts_of, judged_pair, weight_bytes
+from ..module_utils._models.directory import look_at
+from ..module_utils._models.disk import ModelSpec
+from ..module_utils._models.hub import (
     REPOSITORIES_ARGUMENT,
     CachedModelFiles,
     Hub,
@@ -673,8 +668,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     survey,
     unreadable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
+from ..module_utils._models.limits import wait_text
+from ..module_utils._spark.following import following
 
 # Seconds of one wait with `follow`, and the longest limit for which it waits.
 PATIENCE_S = 15.0

@@ -37,7 +37,8 @@ RETURN = r"""
 import sys
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import LockError, take
+
+from ..module_utils._spark.lease import LockError, take
 
 
 def main() -> None:

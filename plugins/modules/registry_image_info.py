@@ -115,14 +115,9 @@ import typing as t
 from ansible.module_utils.basic import (
     AnsibleModule,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
-    Registry,
-    RegistryError,
-    describe,
-    fetch,
-    parse_reference,
-)
+
+from ..module_utils._docker.image_store import own_platform
+from ..module_utils._docker.registry import Registry, RegistryError, describe, fetch, parse_reference
 
 
 def look(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

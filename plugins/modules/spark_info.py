@@ -95,20 +95,13 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    FormatError,
-    load_records,
-    require_format,
-    used_records,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.docker_facts import (
-    ARGUMENTS,
-    DockerInspector,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
+
+from ..module_utils._deployment.records import FormatError, load_records, require_format, used_records
+from ..module_utils._docker.access import Machine
+from ..module_utils._docker.docker_facts import ARGUMENTS, DockerInspector
+from ..module_utils._docker.engine import EngineError
+from ..module_utils._fabric.arguments import PROOF
+from ..module_utils._spark import machine
 
 PORT = {
     "address": {"type": "str", "required": True},
@@ -152,7 +145,7 @@ def look(
     if subset == "docker":
         return docker.act()
     if subset == "fabric":
-        from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import Look
+        from ..module_utils._fabric.ports import Look
 
         return Look(state_directory=state).look()
     if subset == "records":
@@ -161,7 +154,7 @@ def look(
         if not params["any_format"]:
             require_format(labels, *used_records(state, params["deployment"], labels))
         return load_records(state, params["deployment"], labels, slot["rdma_filter"])
-    from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import ClusterInspector
+    from ..module_utils._report.cluster_facts import ClusterInspector
 
     return ClusterInspector(state, params["cluster"], Machine()).look()
 
@@ -170,7 +163,7 @@ def unseen(docker: t.Mapping[str, t.Any]) -> str:
     """Return the reason why the serving container is unknown. Empty if it is known, or without a usable Docker."""
     if docker.get("state") != "denied":
         return ""
-    from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
+    from ..module_utils._problems.catalogue import cause_of
 
     fix = cause_of(docker["detail"], ("docker_denied",)).fix
     return f"Cannot inspect the serving container: {docker['detail']} {fix}"

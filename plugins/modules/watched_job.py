@@ -42,14 +42,9 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import (
-    NO_PROGRESS,
-    Job,
-    State,
-    WatchedJobError,
-    job_key,
-)
+
+from ..module_utils._spark.following import following
+from ..module_utils._spark.watched_job import NO_PROGRESS, Job, State, WatchedJobError, job_key
 
 FIRST_WAIT_S = 2.0
 

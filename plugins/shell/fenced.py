@@ -55,8 +55,9 @@ EXAMPLES = r"""
 import typing as t
 
 from ansible.plugins.shell.sh import ShellModule as Sh
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import guard
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.harmless import HARMLESS
+
+from ..plugin_utils._lease.fence import guard
+from ..plugin_utils._lease.harmless import HARMLESS
 
 
 class ShellModule(Sh):

@@ -13,7 +13,7 @@ import json
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+from .._spark.whole import write_whole
 
 # Below the collection's own directory.
 NAME = "bandwidth.json"

@@ -17,8 +17,8 @@ import socket
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+from .._data.text import join_words
+from .names import LABEL
 
 RANK_LABEL = f"{LABEL}rank"
 OPTIONS_LABEL = f"{LABEL}options"

@@ -21,8 +21,8 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
+from .._data.text import join_words
+from .cluster_view import RANK_RUNS
 
 FILES = "nccl.*"
 # A rank logs all this at its start, and may continue to write for weeks.

@@ -15,8 +15,8 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL, PREVIOUS
+from . import nccl
+from .names import LABEL, PREVIOUS
 
 Record = dict[str, t.Any]
 

@@ -17,15 +17,10 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import Diagnosis
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, KernelLine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import (
-    Redactor,
-    Secrets,
-    mask_environments,
-    secrets_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+from .._spark.whole import write_whole
+from .diagnosis import Diagnosis
+from .evidence import Evidence, KernelLine
+from .redaction import Redactor, Secrets, mask_environments, secrets_of
 
 FOLDER = "dgx-spark-diagnosis"
 # Accounts and proxies in docker info do not help to find a cause.

@@ -12,7 +12,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
+from .._data.problem import (
     CAUSE,
     DOCKER,
     HINT,
@@ -26,19 +26,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
     WRAPPER,
     KnownProblem,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, MEMORY, known
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
-    Reason,
-    after_last_end,
-    last_lines,
-    reason,
-    remarks,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import TRIAL_FAILED
+from .._deployment.cluster_view import RANK_RUNS
+from .._deployment.lines import WIDTH
+from .._problems.catalogue import CATALOGUE, MEMORY, known
+from .._server.log import Reason, after_last_end, last_lines, reason, remarks
+from .._server.server_facts import TRIAL_FAILED
+from .evidence import Evidence
+from .facts import FACTS, superseded, undone
 
 COLUMN = 13
 LONGEST = 400

@@ -18,33 +18,18 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, cluster_view, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import usage
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
-    DeploymentFacts,
-    Disk,
-    Gatherer,
-    disk_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
-    QUESTION,
-    ServerFacts,
-    ServerInspector,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
-    QUERY,
-    GpuError,
-    ask_gpu,
-    ask_gpu_processes,
-    parse_gpus,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
+from .._deployment import bandwidth, cluster_view, records
+from .._docker import access as docker
+from .._docker import usage
+from .._docker.engine import Engine, EngineError
+from .._server import completions
+from .._server.deployment_facts import DeploymentFacts, Disk, Gatherer, disk_of
+from .._server.lines import tail
+from .._server.server_facts import QUESTION, ServerFacts, ServerInspector
+from .._spark import hotplug as _hotplug
+from .._spark.lock import user_name
+from .._spark.machine import QUERY, GpuError, ask_gpu, ask_gpu_processes, parse_gpus
+from .._spark.watched_job import Job
 
 Facts = dict[str, t.Any]
 

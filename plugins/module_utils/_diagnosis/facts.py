@@ -12,9 +12,9 @@ import re
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
+from .._data.text import join_words
+from .._deployment import nccl
+from .._deployment.cluster_view import (
     PEER_LOST,
     RANK_RUNS,
     REFUSED,
@@ -31,23 +31,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     ranks_of,
     speed,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import memory_holders
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import STAGES, START_MARKERS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import seconds_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
-    after_last_end,
-    reason,
-    remarks,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
-    STAYS_DOWN,
-    TRIAL_FAILED,
-    describe_exit,
-    load_progress,
-    trial_of,
-)
+from .._docker.usage import memory_holders
+from .._engines.registry import STAGES, START_MARKERS
+from .._server.deployment_facts import seconds_of
+from .._server.log import after_last_end, reason, remarks
+from .._server.server_facts import STAYS_DOWN, TRIAL_FAILED, describe_exit, load_progress, trial_of
+from . import memory_curve
+from .evidence import Evidence
 
 Answer = t.Optional[str]
 Fact = t.Callable[[Evidence], Answer]

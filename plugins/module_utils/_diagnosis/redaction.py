@@ -18,7 +18,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
+from .._engines.registry import LOGS
 
 MASK = "<masked>"
 # A shorter secret could match a part of ordinary words.

@@ -17,8 +17,8 @@ import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import published_by
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.socket_cgroups import listening_cgroups
+from .published_ports import published_by
+from .socket_cgroups import listening_cgroups
 
 # Directories in which a dockerd that systemd started searches for programs.
 DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
+from .engine import Engine, EngineError
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ import pwd
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import environment_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+from .._deployment.cluster_view import environment_of
+from .._deployment.names import LABEL
+from .._spark.lock import user_name
+from .._spark.machine import ask_gpu_processes, parse_meminfo
+from .access import (
     Machine,
     answering_engine,
     brief_container,
@@ -28,27 +30,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     same_filesystem,
     silent_engine,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Answer, Engine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_marks import is_unfinished
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
-    own_architecture,
-    store_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import parse
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import (
-    addresses_of,
-    holdings,
-    is_here,
-    is_slots,
-    memory_holders,
-    port_use,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
-    ask_gpu_processes,
-    parse_meminfo,
-)
+from .caches import caches_of
+from .engine import Answer, Engine
+from .image_marks import is_unfinished
+from .image_store import own_architecture, store_of
+from .published_ports import parse
+from .usage import addresses_of, holdings, is_here, is_slots, memory_holders, port_use
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "container": {"type": "str"},

@@ -15,7 +15,7 @@ import socket
 import typing as t
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL, STANDBY
+from .._deployment.names import LABEL, STANDBY
 
 SOCKET = "/var/run/docker.sock"
 

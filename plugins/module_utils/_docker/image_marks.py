@@ -17,8 +17,8 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import sync_directory, write_whole
+from .._spark.watched_job import boot_id
+from .._spark.whole import sync_directory, write_whole
 
 T = t.TypeVar("T")
 

@@ -21,7 +21,8 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import SSLValidationError, open_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.cuda import cuda_of
+
+from .cuda import cuda_of
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",

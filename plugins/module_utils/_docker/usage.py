@@ -17,11 +17,11 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
+from .._data.text import join_words
+from .._deployment.names import LABEL
+from .._spark.lock import user_name
+from .._spark.machine import GpuProcess
+from .access import Machine
 
 # The role whose container has more ports than its label shows.
 PROXY = "api_proxy"

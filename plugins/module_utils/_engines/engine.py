@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import KnownProblem
+from .._data.problem import KnownProblem
 
 
 class Stage(t.NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.tensorrt_llm import LOG_OF_TENSORRT_LLM
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.vllm import LOG_OF_VLLM
+from .engine import Log, Stage
+from .tensorrt_llm import LOG_OF_TENSORRT_LLM
+from .vllm import LOG_OF_VLLM
 
 # By the name of the engine, as recipes and records have it.
 LOGS: dict[str, Log] = {log.engine: log for log in (LOG_OF_TENSORRT_LLM, LOG_OF_VLLM)}

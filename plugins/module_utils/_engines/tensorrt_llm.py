@@ -11,23 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
-    HINT,
-    INFORMATION,
-    LOG,
-    WARNING,
-    WRAPPER,
-    KnownProblem,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.source import (
-    SERVE,
-    SPARKS,
-    SPECULATIVE,
-    TENSORRT_LLM,
-    TRT_LLM,
-    USERS_OF_TWO,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
+from .._data.problem import HINT, INFORMATION, LOG, WARNING, WRAPPER, KnownProblem
+from .._data.source import SERVE, SPARKS, SPECULATIVE, TENSORRT_LLM, TRT_LLM, USERS_OF_TWO
+from .engine import Log, Stage
 
 ARGUMENTS = "NVIDIA/TensorRT-LLM tensorrt_llm/llmapi/llm_args.py"
 SERVER = "NVIDIA/TensorRT-LLM tensorrt_llm/serve/openai_server.py"

@@ -11,15 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
-    HINT,
-    INFORMATION,
-    LOG,
-    WARNING,
-    WRAPPER,
-    KnownProblem,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.engine import Log, Stage
+from .._data.problem import HINT, INFORMATION, LOG, WARNING, WRAPPER, KnownProblem
+from .engine import Log, Stage
 
 ARGUMENTS = "vllm-project/vllm vllm/utils/argparse_utils.py"
 ENGINE_ARGUMENTS = "vllm-project/vllm vllm/engine/arg_utils.py"

@@ -22,8 +22,11 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import (
+from .._spark import whole
+from .._spark.application import zip_application
+from .._spark.whole import write_whole
+from . import undo
+from .netplan import (
     FILE,
     NETPLAN_DIRECTORIES,
     PENDING,
@@ -40,16 +43,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netp
     render,
     way_out,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import (
-    FabricError,
-    Run,
-    addresses,
-    ask_ip,
-    run,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import whole
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.application import zip_application
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+from .ports import FabricError, Run, addresses, ask_ip, run
 
 UNIT = "dgx-spark-speculative-network"
 EMPTY = "network:\n  version: 2\n"

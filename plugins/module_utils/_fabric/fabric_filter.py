@@ -14,7 +14,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import digest
+from .._spark.hotplug import digest
 
 UNIT = Path("/etc/systemd/system/dgx-spark-speculative-fabric.service")
 # The unit starts at boot, has set its rules, and its file is not newer than what systemd has read.

@@ -22,19 +22,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import (
-    FabricError,
-    Run,
-    addresses,
-    after_colon,
-    ask_ip,
-    gids,
-    rate_mbps,
-    read_number,
-    read_text,
-    rows,
-    run,
-)
+from .ports import FabricError, Run, addresses, after_colon, ask_ip, gids, rate_mbps, read_number, read_text, rows, run
 
 # The keys of a rail.
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")

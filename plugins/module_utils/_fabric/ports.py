@@ -18,25 +18,11 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import read_bandwidth
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import fabric_filter
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import (
-    FILE,
-    PENDING,
-    STATUS,
-    claims,
-    declared_renderer,
-    generated_for,
-    is_ours,
-    named_in,
-    netplan_files,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
-    CONNECTX7,
-    LookError,
-    count_functions,
-)
+from .._deployment.bandwidth import read_bandwidth
+from .._spark import hotplug as _hotplug
+from .._spark.machine import CONNECTX7, LookError, count_functions
+from . import fabric_filter
+from .netplan import FILE, PENDING, STATUS, claims, declared_renderer, generated_for, is_ours, named_in, netplan_files
 
 MELLANOX = "0x15b3"
 # In /proc/net/tcp.

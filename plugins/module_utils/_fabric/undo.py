@@ -23,7 +23,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import sync_directory, write_whole
+from .._spark.whole import sync_directory, write_whole
 
 # The answer to the run that started the change is sent first.
 START_AFTER_S = 1.0

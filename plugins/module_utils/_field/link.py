@@ -16,12 +16,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
-    NotInstalled,
-    NotMeasured,
-    Sensor,
-    World,
-)
+from .sensor import NotInstalled, NotMeasured, Sensor, World
 
 # As the role spark_network measures.
 PORT, SECONDS, BYTES = 2235, 2, 10**9

@@ -13,19 +13,11 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import CDI_FOLDERS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import functions, read_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
-    NotMeasured,
-    Sensor,
-    World,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
-    CONNECTX7,
-    QUERY,
-    parse_meminfo,
-)
+from .._docker.access import CDI_FOLDERS
+from .._fabric.ports import functions, read_text
+from .._spark import hotplug as _hotplug
+from .._spark.machine import CONNECTX7, QUERY, parse_meminfo
+from .sensor import NotMeasured, Sensor, World
 
 # Keys of /etc/dgx-release, without the serial number.
 DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")

@@ -20,15 +20,11 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import leased_trial
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import ESTABLISHED
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
-    NotMeasured,
-    Sensor,
-    World,
-    measured,
-)
+
+from .._deployment.names import LABEL
+from .._deployment.records import leased_trial
+from .._fabric.ports import ESTABLISHED
+from .sensor import NotMeasured, Sensor, World, measured
 
 # Users of people, as distributions number them; a screen that waits for one has a lower number.
 FIRST_PERSON = 1000

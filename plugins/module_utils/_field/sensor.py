@@ -13,14 +13,12 @@ import json
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import Record, current
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    deployment_directory as directory_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import run
+from .._deployment.cluster_view import RANK_LABEL
+from .._deployment.names import LABEL
+from .._deployment.records import Record, current
+from .._deployment.records import deployment_directory as directory_of
+from .._docker.engine import Engine, EngineError
+from .._fabric.ports import run
 
 
 class NotMeasured(Exception):

@@ -18,19 +18,16 @@ from pathlib import Path
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import environment_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
-    NotMeasured,
-    Sensor,
-    World,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_run, read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
+
+from .._deployment import nccl
+from .._deployment.cluster_view import environment_of
+from .._deployment.names import LABEL
+from .._diagnosis import memory_curve
+from .._diagnosis.memory_curve import GIB
+from .._engines.registry import log_of
+from .._server.lines import last_run, read_end
+from .._spark.machine import parse_meminfo
+from .sensor import NotMeasured, Sensor, World
 
 # The log is rotated at 20 MB, and the KV cache lines are at the beginning of a start.
 LOG_BYTES = 32 * 2**20

@@ -12,7 +12,7 @@ import json
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import fits
+from .._deployment.records import fits
 
 FILE = Path("config/endpoint.json")
 # Addresses by whom they are for, the file of each key, and the authority's certificate on the controller.

@@ -22,7 +22,7 @@ import stat
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+from .._spark.whole import write_whole
 
 # Hidden names are free: a key's name does not begin with a dot.
 OWNERS = ".owners.json"

@@ -15,15 +15,7 @@ import shutil
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
-    CachedRepository,
-    ModelSpec,
-    folder_name,
-    is_wanted,
-    lock_if_free,
-    own_size,
-    read_receipt,
-)
+from .disk import CachedRepository, ModelSpec, folder_name, is_wanted, lock_if_free, own_size, read_receipt
 
 PREFIX = "models--"
 

@@ -21,17 +21,10 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
-    CachedRepository,
-    ModelSpec,
-    folder_name,
-    is_unchanged,
-    read_receipt,
-    receipt_covers,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import nearest_existing, owner_name
+from .._data.text import join_words
+from .cache import CachedModel, amount
+from .disk import CachedRepository, ModelSpec, folder_name, is_unchanged, read_receipt, receipt_covers
+from .hub import nearest_existing, owner_name
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 TOKEN_FILES = ("token", "stored_tokens")

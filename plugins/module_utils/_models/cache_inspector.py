@@ -14,13 +14,9 @@ import pwd
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    deployments,
-    models_of,
-    previous,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import (
+from .._deployment.records import deployments, models_of, previous
+from .cache import cached_models
+from .cache_facts import (
     CacheFacts,
     EnvironmentValueError,
     environment_directory,
@@ -30,7 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
     statement,
     token_files,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
+from .disk import ModelSpec
 
 
 class CacheInspector:

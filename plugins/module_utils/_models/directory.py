@@ -17,20 +17,9 @@ import stat
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
-    amount,
-    model_directories,
-    repository_name,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
-    CONFIG,
-    INDEX,
-    MOST_BYTES,
-    ModelFiles,
-    eagle_head,
-    weight_files,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
+from .cache import amount, model_directories, repository_name
+from .config import CONFIG, INDEX, MOST_BYTES, ModelFiles, eagle_head, weight_files
+from .hub import owner_name
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_BYTES = 1024

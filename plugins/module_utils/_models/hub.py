@@ -24,14 +24,9 @@ from pathlib import Path
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
-    MOST_BYTES,
-    TOKENIZER,
-    WEIGHTS,
-    ModelFiles,
-    weight_bytes,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+
+from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
+from .disk import (
     BLOB,
     COMMIT,
     CachedRepository,
@@ -46,14 +41,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     receipt_commit,
     receipt_covers,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S, limited_s, wait_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import (
-    GeneralHubError,
-    HubError,
-    Refusal,
-    TokenNeededError,
-    refusal,
-)
+from .limits import WINDOW_S, limited_s, wait_text
+from .refusals import GeneralHubError, HubError, Refusal, TokenNeededError, refusal
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 CONTROL = re.compile(rb"[\x00-\x1f\x7f]")

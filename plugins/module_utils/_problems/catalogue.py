@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
+from .._data.problem import (
     DOCKER,
     HINT,
     INFORMATION,
@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.proble
     WARNING,
     KnownProblem,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.source import (
+from .._data.source import (
     DOCKER_DOCS,
     HUB_DOCS,
     KERNEL_DOCS,
@@ -49,7 +49,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.source
     VLLM,
     XID_DOCS,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
+from .._engines.registry import LOGS
 
 _NETWORK = ("pull_network", "hub_network", "certificate_refused")
 # Consequences of a Spark that cannot reach the other one.

@@ -22,28 +22,15 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    Machine,
-    brief_container,
-    brief_slot,
-    mount_point,
-    nearest_existing,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_marks import is_unfinished
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import port_use
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
-    QUERY,
-    GpuError,
-    LookError,
-    ask_gpu,
-    parse_gpus,
-    parse_meminfo,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
+from .._deployment.names import LABEL
+from .._docker.access import Machine, brief_container, brief_slot, mount_point, nearest_existing
+from .._docker.engine import Engine, EngineError
+from .._docker.image_marks import is_unfinished
+from .._docker.image_store import store_of
+from .._docker.usage import port_use
+from .._models.hub import owner_name
+from .._spark.machine import QUERY, GpuError, LookError, ask_gpu, parse_gpus, parse_meminfo
+from .._spark.watched_job import Job
 
 # An ordinary user's PATH need not lead to it.
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
@@ -399,7 +386,7 @@ class ClusterInspector:
         if not args or not args["rails"]:
             return None
         # Only here, as most looks prove nothing.
-        from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import check_link
+        from .._fabric.link_check import check_link
 
         return check_link(args)
 

@@ -11,13 +11,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
-    last_seen,
-    rdma_ready,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import log_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
+from .._deployment import records
+from .._deployment.cluster_view import last_seen, rdma_ready
+from .._engines.registry import log_of
+from .._server.deployment_facts import DeploymentFacts
 
 # A benchmark tries other engine options than the deployment's own.
 TRIAL = "trial"

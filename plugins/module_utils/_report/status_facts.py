@@ -15,48 +15,22 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
-    OPTIONS_LABEL,
-    RANK_RUNS,
-    SILENT,
-    Link,
-    Rail,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, brief_slot
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.caches import caches_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import CONTAINERD, store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed_endpoint
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import in_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
-    CachedModel,
-    cached_models,
-    removals,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
-    Disk,
-    Job,
-    Model,
-    Previous,
-    Removable,
-    Status,
-    UnusedImage,
-    UnusedModel,
-    UsedCache,
-    cluster_facts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import server_facts
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
-    DOCKER,
-    DeploymentFacts,
-    Gatherer,
-    seconds_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import oom_daemons
+from .._deployment import records
+from .._deployment.cluster_view import OPTIONS_LABEL, RANK_RUNS, SILENT, Link, Rail
+from .._deployment.names import STANDBY
+from .._docker.access import Machine, brief_slot
+from .._docker.caches import caches_of
+from .._docker.engine import Engine, EngineError
+from .._docker.image_store import CONTAINERD, store_of
+from .._gateway.exposed import exposed_endpoint
+from .._gateway.proxy import in_url
+from .._models.cache import CachedModel, cached_models, removals
+from .._problems.catalogue import cause_of
+from .._server import server_facts
+from .._server.deployment_facts import DOCKER, DeploymentFacts, Gatherer, seconds_of
+from .._spark import lease
+from .._spark.machine import oom_daemons
+from .status import Disk, Job, Model, Previous, Removable, Status, UnusedImage, UnusedModel, UsedCache, cluster_facts
 
 JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "jobs/*/log")

@@ -14,31 +14,10 @@ import math
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
-    Reference,
-    Registry,
-    RegistryError,
-    describe,
-    parse_reference,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
-    Range,
-    Version,
-    is_nightly,
-    range_of,
-    version_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
-    COMMIT,
-    ModelSpec,
-    RemoteFile,
-    is_wanted,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
-    Hub,
-    HubError,
-    TokenNeededError,
-)
+from .._docker.registry import Reference, Registry, RegistryError, describe, parse_reference
+from .._docker.release import Range, Version, is_nightly, range_of, version_of
+from .._models.disk import COMMIT, ModelSpec, RemoteFile, is_wanted
+from .._models.hub import Hub, HubError, TokenNeededError
 
 BRANCH = "main"
 # A commit that changes nothing else is no reason to download a model again.

@@ -16,15 +16,15 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
+from .._deployment import cluster_view, nccl, records
+from .._docker import access as docker
+from .._docker.engine import Engine, EngineError
+from .._docker.image_store import store_of
+from .._spark.lock import user_name
+from .._spark.machine import parse_meminfo
+from .._spark.watched_job import Job
+from . import completions
+from .lines import tail
 
 # The name of Docker as a source.
 DOCKER = "Docker"

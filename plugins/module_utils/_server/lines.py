@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import START_MARKERS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
-    BEGIN_MARKER,
-    END_MARKER,
-    ENTRYPOINT_MARK,
-)
+from .._engines.registry import START_MARKERS
+from .log import strip_noise
+from .marks import BEGIN_MARKER, END_MARKER, ENTRYPOINT_MARK
 
 # The files are rotated at 20 MB; what a person reads stands at the end.
 TAIL_BYTES = 512 * 1024

@@ -11,22 +11,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import (
-    CAUSE,
-    HINT,
-    INFORMATION,
-    LOG,
-    WARNING,
-    WRAPPER,
-    KnownProblem,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS, STAGES, START_MARKERS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
-    BEGIN_MARKER,
-    END_MARKER,
-    ENTRYPOINT_MARK,
-)
+from .._data.problem import CAUSE, HINT, INFORMATION, LOG, WARNING, WRAPPER, KnownProblem
+from .._engines.registry import LOGS, STAGES, START_MARKERS
+from .._problems.catalogue import CATALOGUE
+from .marks import BEGIN_MARKER, END_MARKER, ENTRYPOINT_MARK
 
 ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

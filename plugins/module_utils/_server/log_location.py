@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import deployment_directory
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines
+from .._deployment.records import deployment_directory
+from .._docker.engine import Engine, EngineError
+from .lines import last_lines
 
 LOG = Path("state/server.log")
 

@@ -14,9 +14,9 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import TAIL_BYTES, read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
+from . import completions
+from .lines import TAIL_BYTES, read_end
+from .server_facts import (
     STARTS_WITHIN_S,
     TRIAL_FAILED,
     ended_by_itself,

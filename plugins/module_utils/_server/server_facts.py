@@ -12,23 +12,13 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.problem import CAUSE, DOCKER, HINT
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
-    PEER_LOST,
-    RANK_RUNS,
-    WAITING_FOR_FABRIC,
-    WAITING_FOR_WORKER,
-    WORKER_READY,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import known
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
-    cause_line,
-    loading_progress,
-    problem_for,
-)
+from .._data.problem import CAUSE, DOCKER, HINT
+from .._deployment import cluster_view, nccl
+from .._deployment.cluster_view import PEER_LOST, RANK_RUNS, WAITING_FOR_FABRIC, WAITING_FOR_WORKER, WORKER_READY
+from .._problems.catalogue import known
+from . import completions
+from .deployment_facts import DeploymentFacts
+from .log import cause_line, loading_progress, problem_for
 
 SERVING = (*completions.GENERATES, "busy")
 # The main process of a container needs some time to write its first word.

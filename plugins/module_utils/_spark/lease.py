@@ -23,17 +23,10 @@ import socket
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
-    LONGEST,
-    TTL_S,
-    LockError,
-    Said,
-    ask,
-    since_boot,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
+from . import lock
+from .detached import OK, start_detached
+from .lock import LONGEST, TTL_S, LockError, Said, ask, since_boot
+from .patience import Patience
 
 # The longest lease. A run has it if nothing renews the lease while its tasks run.
 TTL_OF_TASKS_S = 900.0

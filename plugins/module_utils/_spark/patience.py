@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
+from . import lock
 
 
 class Patience:

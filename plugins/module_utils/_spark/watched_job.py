@@ -24,8 +24,8 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
+from .detached import OK, start_detached
+from .whole import write_whole
 
 # A zip application or source text: Python runs both.
 PROGRAM = "program.pyz"

@@ -17,20 +17,11 @@ import json
 import statistics
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import statistics as figures
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    called,
-    drafts,
-    label,
-    without_drafts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.statistics import Figure
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import (
-    bound,
-    fit_acceptance,
-    theory,
-)
+from ...module_utils._data.text import join_words
+from . import statistics as figures
+from .point import called, drafts, label, without_drafts
+from .statistics import Figure
+from .theory import bound, fit_acceptance, theory
 
 SCHEMA = 1
 FEWEST_PROMPTS = 5

@@ -12,8 +12,8 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
+from ...module_utils._deployment.names import LABEL
+from .point import drafts
 
 # Keys of a recipe that do not change the deployment, since they name or describe it, or follow from its engine.
 DESCRIPTIONS = (

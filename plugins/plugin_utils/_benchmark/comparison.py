@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+from .._engines.registry import ENGINES
+from .point import drafts
 
 Report = t.Mapping[str, t.Any]
 Figure = t.Mapping[str, t.Any]

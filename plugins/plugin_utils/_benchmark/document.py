@@ -17,10 +17,10 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import SCHEMA
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ...module_utils._deployment.records import nodes_of
+from ...module_utils._diagnosis.redaction import Redactor, Secrets
+from .._engines.registry import engine_of
+from .analyse import SCHEMA
 
 Report = dict[str, t.Any]
 

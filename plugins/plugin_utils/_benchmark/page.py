@@ -12,15 +12,9 @@ import itertools
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import (
-    Change,
-    Comparison,
-    compare,
-    flat,
-    judgement,
-    named,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
+from .._engines.methods import method_words
+from .comparison import Change, Comparison, compare, flat, judgement, named
+from .plots import (
     WITHOUT_MATPLOTLIB,
     acceptance_chance,
     break_even,
@@ -30,27 +24,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     plots,
     points_with,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    called,
-    drafting,
-    drafts,
-    label,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import (
-    Ranking,
-    engine_words,
-    fastest_way,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
-    acceptance_length,
-    digits,
-    interval,
-    is_chosen,
-    mean,
-    short,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.template import page_template
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import method_words
+from .point import called, drafting, drafts, label
+from .ranking import Ranking, engine_words, fastest_way
+from .table import acceptance_length, digits, interval, is_chosen, mean, short
+from .template import page_template
 
 Report = t.Mapping[str, t.Any]
 Point = t.Mapping[str, t.Any]

@@ -16,11 +16,12 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import point
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+
+from ...module_utils._deployment.records import nodes_of
+from .._engines.engine import AUTO, Request
+from .._engines.methods import NONE
+from .._engines.registry import engine_of
+from . import point
 
 # Root of the collection, in a clone and if installed.
 ROOT = Path(__file__).resolve().parents[3]

@@ -18,22 +18,9 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    Point,
-    called,
-    drafting,
-    drafts,
-    fastest_drafting,
-    label,
-    without_drafts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
-    acceptance_length,
-    digits,
-    interval,
-    mean,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import expected_length
+from .point import Point, called, drafting, drafts, fastest_drafting, label, without_drafts
+from .table import acceptance_length, digits, interval, mean
+from .theory import expected_length
 
 if t.TYPE_CHECKING:
     from matplotlib.axes import Axes

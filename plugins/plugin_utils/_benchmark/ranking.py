@@ -15,16 +15,10 @@ import dataclasses
 import statistics
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    Point,
-    called,
-    drafts,
-    fastest_drafting,
-    without_drafts,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.statistics import Figure, ratio
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import method_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
+from .._engines.methods import method_words
+from .._engines.registry import ENGINES
+from .point import Point, called, drafts, fastest_drafting, without_drafts
+from .statistics import Figure, ratio
 
 Report = t.Mapping[str, t.Any]
 

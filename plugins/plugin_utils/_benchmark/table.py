@@ -12,10 +12,10 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, width
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import Point, drafts, label
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.ranking import Ranking, fastest_way
+from ...module_utils._deployment.lines import printable, width
+from .comparison import Change, Comparison
+from .point import Point, drafts, label
+from .ranking import Ranking, fastest_way
 
 Report = t.Mapping[str, t.Any]
 

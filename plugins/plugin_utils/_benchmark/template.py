@@ -13,8 +13,9 @@ import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable
 from markupsafe import Markup
+
+from ...module_utils._deployment.lines import printable
 
 
 @functools.cache

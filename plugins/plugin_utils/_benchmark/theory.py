@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import Bounds, break_even
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count, fraction_words
+from ...module_utils._deployment.break_even import Bounds, break_even
+from .._recipe.text import count, fraction_words
 
 # Of a Spark's LPDDR5x, by its data sheet; and what is reached in practice.
 BANDWIDTH_GB_S = 273.0

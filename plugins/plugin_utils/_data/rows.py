@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 from ansible.errors import AnsibleError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
+
+from .spelling import did_you_mean
 
 # Of both sets, and what no encoding writes; of the rest a terminal shows something.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -36,7 +36,7 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
+from .._data.rows import Field, load, refuse
 
 Mapping = t.Mapping[str, t.Any]
 # A word for a kind of value, a list of choices, or a mapping of nested options to their shapes.

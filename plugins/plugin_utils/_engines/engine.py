@@ -13,10 +13,11 @@ import re
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Range
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import KnownIssue
+
+from ...module_utils._docker.release import Range
+from .effects import Effects
+from .findings import Finding
+from .known_issues import KnownIssue
 
 Mapping = t.Mapping[str, t.Any]
 Options = dict[str, t.Any]

@@ -33,10 +33,10 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import RELEASE, Version, within
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES
+from ...module_utils._docker.release import RELEASE, Version, within
+from .._data.rows import Field, load, refuse
+from .findings import Report
+from .methods import CHOICES
 
 Values = t.Mapping[str, t.Sequence[t.Any]]
 

@@ -26,7 +26,7 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load, refuse
+from .._data.rows import Field, load, refuse
 
 HEAD, MODEL, ASSISTANT = "head", "model", "assistant"
 # The name of no method: the target model alone.

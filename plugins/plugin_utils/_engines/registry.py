@@ -11,19 +11,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import known_effects
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Engine, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    METHODS,
-    NONE,
-    NOT_OFFERED,
-    called,
-    method_words,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.remote_code import check_remote_code
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.engine import VLLM
+from .effects import known_effects
+from .engine import Built, Engine, Request
+from .findings import Finding, Report
+from .methods import METHODS, NONE, NOT_OFFERED, called, method_words
+from .remote_code import check_remote_code
+from .tensorrt_llm.engine import TENSORRT_LLM
+from .vllm.engine import VLLM
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TENSORRT_LLM, VLLM)}
 # The engine of a recipe that names none.

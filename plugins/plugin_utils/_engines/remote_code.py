@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effect, has_row
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
+from ...module_utils._models.disk import COMMIT
+from .effects import Effect, has_row
+from .engine import Engine, Request
+from .findings import Report
 
 
 def check_remote_code(engine: Engine, request: Request, effects: t.Sequence[Effect], report: Report) -> None:

@@ -19,8 +19,8 @@ import json
 import sys
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, build
+from .engine import Request
+from .registry import ENGINES, build
 
 KEYS = {"engine": str, "release": str, "options": dict}
 

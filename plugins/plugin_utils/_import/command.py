@@ -14,8 +14,8 @@ import json
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
+from .._engines.registry import ENGINES
+from .formats import FORMATS, RecipeImportError
 
 Values = t.Mapping[str, t.Any]
 # A brace behind a dollar sign belongs to a shell.

@@ -10,49 +10,20 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import SECRET
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
-    DOCKER_HUB,
-    RegistryError,
-    parse_reference,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import UNKNOWN, variable_effect
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    NONE,
-    draft_model,
-    needs_draft_model,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, build
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.command import (
-    Command,
-    add,
-    expand_escaped,
-    expand_named,
-    parse,
-    text_of,
-    value_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import (
-    LEAVE_OUT,
-    Choices,
-    Imported,
-    Options,
-    Part,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.permissions import (
-    Refusal,
-    check_code,
-    check_effects,
-    check_patches,
-    leave_out,
-    way_to,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source, check_values
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPE, RecipeError, complete
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count
+from ...module_utils._diagnosis.redaction import SECRET
+from ...module_utils._docker.registry import DOCKER_HUB, RegistryError, parse_reference
+from .._data.numbers import positive_int
+from .._engines.effects import UNKNOWN, variable_effect
+from .._engines.engine import Request
+from .._engines.methods import NONE, draft_model, needs_draft_model
+from .._engines.registry import ENGINES, build
+from .._recipe.recipe import RECIPE, RecipeError, complete
+from .._recipe.text import count
+from .command import Command, add, expand_escaped, expand_named, parse, text_of, value_of
+from .formats import FORMATS, RecipeImportError
+from .imported import LEAVE_OUT, Choices, Imported, Options, Part
+from .permissions import Refusal, check_code, check_effects, check_patches, leave_out, way_to
+from .source import Source, check_values
 
 ENGINE = ENGINES[FORMATS.engine]
 CONTEXT, CONCURRENCY = ENGINE.names.context, ENGINE.names.concurrency

@@ -28,7 +28,7 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, load
+from .._data.rows import Field, load
 
 TEXTS = Field(dict, required=True, each=Field(str))
 NAMES = Field(list, required=True, each=Field(str))

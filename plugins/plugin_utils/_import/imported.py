@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
+from .formats import RecipeImportError
 
 Options = dict[str, t.Any]
 Part = dict[str, t.Any]

@@ -12,23 +12,12 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
-    CODE,
-    FILE,
-    OTHER_MODEL,
-    option_effects,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import (
-    LEAVE_OUT,
-    Choices,
-    Imported,
-    Options,
-    Part,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import HUB
+from .._engines.effects import CODE, FILE, OTHER_MODEL, option_effects
+from .._engines.registry import ENGINES
+from .._plan.containers import HUB
+from .formats import FORMATS
+from .imported import LEAVE_OUT, Choices, Imported, Options, Part
+from .source import Source
 
 ENGINE = ENGINES[FORMATS.engine]
 # A path, or the name of a file.

@@ -15,10 +15,11 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import MAX_INT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import CONTROL, describe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import RecipeImportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import Loader
+
+from .._data.numbers import MAX_INT
+from .._data.rows import CONTROL, describe
+from .._recipe.recipe import Loader
+from .formats import RecipeImportError
 
 # The largest known one has 3 kB.
 MOST_BYTES = 50_000

@@ -14,10 +14,11 @@ import shlex
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, section
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.formats import FORMATS, RecipeImportError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.imported import Imported
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._import.source import Source
+
+from ...module_utils._deployment.lines import printable, section
+from .formats import FORMATS, RecipeImportError
+from .imported import Imported
+from .source import Source
 
 PLAYBOOK = "playbooks/import_recipe.yml"
 # The widest label of a table.

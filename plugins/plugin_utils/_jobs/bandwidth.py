@@ -27,8 +27,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth as record
-
+from ...module_utils._deployment import bandwidth as record
 from .progress import emit
 
 BLOCK = 4 * 2**20

@@ -27,8 +27,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
-
+from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
 

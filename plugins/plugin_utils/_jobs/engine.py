@@ -15,9 +15,8 @@ import socket
 import typing as t
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import SOCKET, EngineError
-
+from ...module_utils._docker import engine
+from ...module_utils._docker.engine import SOCKET, EngineError
 from .progress import Message, amount
 
 

@@ -35,7 +35,7 @@ import typing as t
 import urllib.error
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+from ...module_utils._models.disk import (
     CachedRepository,
     ModelSpec,
     RemoteFile,
@@ -47,10 +47,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     size_of,
     write_receipt,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import HubError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
-
+from ...module_utils._models.limits import wait_text
+from ...module_utils._models.refusals import HubError
+from ...module_utils._spark.whole import write_whole
 from .hub_files import HubFiles, LimitedError
 from .incoming import Checksums, CutError, Incoming, Read, add_file, locked
 from .progress import Rate, Reports, amount, emit, log, pace, share

@@ -20,10 +20,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import BLOB, RemoteFile
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.refusals import HubError, Refusal, refusal
-
+from ...module_utils._models.disk import BLOB, RemoteFile
+from ...module_utils._models.limits import limited_s
+from ...module_utils._models.refusals import HubError, Refusal, refusal
 from .incoming import CutError, Read
 
 # Of one read or one connection, not of a file.

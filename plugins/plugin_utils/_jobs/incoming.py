@@ -19,9 +19,8 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import drop_page_cache, size_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import put
-
+from ...module_utils._models.disk import drop_page_cache, size_of
+from ...module_utils._spark.whole import put
 from .wire import CHUNK
 
 BUFFERS = 8

@@ -27,8 +27,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
-
+from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
 from .progress import Message, emit, share
 

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
-
+from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
 

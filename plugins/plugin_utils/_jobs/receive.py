@@ -33,7 +33,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+from ...module_utils._models.disk import (
     BLOB,
     COMMIT,
     ModelSpec,
@@ -43,8 +43,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     size_of,
     write_receipt,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
-
+from ...module_utils._spark.whole import write_whole
 from .incoming import Checksums, CutError, Incoming, add_file, fill, locked
 from .progress import Message, amount
 from .wire import CHUNK, GREETING, widen

@@ -35,12 +35,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
-    CachedRepository,
-    drop_page_cache,
-    read_receipt,
-)
-
+from ...module_utils._models.disk import CachedRepository, drop_page_cache, read_receipt
 from .engine import Engine, EngineError
 from .progress import Message, Rate, Reports, amount, emit, log, pace, share
 from .wire import CHUNK, GREETING, TUNABLES, widen

@@ -36,9 +36,8 @@ import traceback
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.whole import write_whole
-
+from ...module_utils._server import completions
+from ...module_utils._spark.whole import write_whole
 from .progress import emit, log
 
 POLL_S = 0.2

@@ -26,23 +26,10 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import (
-    LABEL,
-    PREVIOUS,
-    RECORD,
-    STANDBY,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
-    RUN,
-    LockError,
-    NoRights,
-    Silence,
-    ask,
-    connect,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
-
+from ...module_utils._deployment.names import LABEL, PREVIOUS, RECORD, STANDBY
+from ...module_utils._spark.detached import OK, start_detached
+from ...module_utils._spark.lock import RUN, LockError, NoRights, Silence, ask, connect
+from ...module_utils._spark.patience import Patience
 from .engine import Engine, EngineError, message_of
 from .progress import Message, emit
 

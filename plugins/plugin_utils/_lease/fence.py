@@ -13,9 +13,10 @@ import json
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import TTL_OF_TASKS_S
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import TTL_S
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import renewer, run_state
+
+from ...module_utils._spark.lease import TTL_OF_TASKS_S
+from ...module_utils._spark.lock import TTL_S
+from . import renewer, run_state
 
 display = Display()
 

@@ -21,7 +21,8 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.run_state import Lease, Said, now
+
+from .run_state import Lease, Said, now
 
 display = Display()
 

@@ -26,8 +26,9 @@ from pathlib import Path
 from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
+
+from ...module_utils._spark import lock
+from ...module_utils._spark.lease import describe_holder
 
 
 def without_words(program: str) -> str:

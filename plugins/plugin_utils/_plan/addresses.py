@@ -11,7 +11,8 @@ import contextlib
 import itertools
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
+from .._recipe.text import count, join_words
+from .links import (
     FabricSpec,
     Joined,
     Members,
@@ -24,7 +25,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     names,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count, join_words
 
 # If it is missing, `fabric.plan` reports that before its first use.
 with contextlib.suppress(ImportError):

@@ -11,15 +11,11 @@ from __future__ import annotations
 import typing as t
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import KEY, digest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import is_copied
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import (
-    fraction_words,
-    group_by_value,
-    join_words,
-)
+from ...module_utils._deployment.names import LABEL
+from ...module_utils._report.cluster_facts import KEY, digest
+from ...module_utils._spark.watched_job import PROGRAM
+from .._recipe.text import fraction_words, group_by_value, join_words
+from .images import is_copied
 
 # Sparks of one kind differ by what firmware and kernel keep for themselves.
 MEMORY_SHARE = 0.05

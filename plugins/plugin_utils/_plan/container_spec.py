@@ -16,7 +16,8 @@ import json
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+
+from ...module_utils._deployment.names import LABEL
 
 Mapping = t.Mapping[str, t.Any]
 

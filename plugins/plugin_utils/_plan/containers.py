@@ -16,11 +16,11 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT, GENERATIONS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Ends
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
+from ...module_utils._deployment import names
+from ...module_utils._deployment.records import FORMAT, GENERATIONS
+from .._engines.engine import Ends
+from .._engines.registry import ENGINES
+from . import container_spec
 
 LABEL = f"{names.LABEL}configuration"
 # The only writable one of the directories beside the generations.

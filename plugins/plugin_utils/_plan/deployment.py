@@ -19,20 +19,15 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, names, nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    FORMAT,
-    NOT_COMPARED,
-    PREVIOUS,
-    nodes_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import NOT_JUDGED
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import issues_of_ranks
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, drafting
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, option_check
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.container_spec import PROGRAMS
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL
+from ...module_utils._deployment import cluster_view, names, nccl
+from ...module_utils._deployment.names import STANDBY
+from ...module_utils._deployment.records import FORMAT, NOT_COMPARED, PREVIOUS, nodes_of
+from ...module_utils._server.server_facts import NOT_JUDGED
+from .._engines.known_issues import issues_of_ranks
+from .._engines.registry import ENGINES, drafting
+from . import containers, option_check
+from .container_spec import PROGRAMS
+from .containers import LABEL
 
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+from ...module_utils._deployment.records import nodes_of
 
 Facts = t.Mapping[str, t.Any]
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
-    CONTAINERD,
-    UNPACKED,
-    sizes,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import is_copied
+from ...module_utils._docker.image_store import CONTAINERD, UNPACKED, sizes
+from ...module_utils._models.cache import amount
+from .images import is_copied
 
 # An upper limit for openssh-server with its dependencies.
 ADDED_BYTES = 300_000_000

@@ -19,17 +19,11 @@ import typing as t
 
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import way_out
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.addresses import (
-    clashes,
-    default_plan,
-    foreign_address_problems,
-    greets,
-    own_plan,
-    to_ask,
-    working,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.link_findings import (
+
+from ...module_utils._fabric.netplan import way_out
+from .._recipe.text import join_words
+from .addresses import clashes, default_plan, foreign_address_problems, greets, own_plan, to_ask, working
+from .link_findings import (
     adopted_findings,
     duplicate_addresses,
     half_links,
@@ -38,7 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.link_f
     port_findings,
     rail_findings,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
+from .links import (
     Choice,
     FabricSpec,
     Info,
@@ -62,7 +56,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     refuse_ring,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 if t.TYPE_CHECKING:
     import netaddr

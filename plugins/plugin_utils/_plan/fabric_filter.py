@@ -16,17 +16,12 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.fabric_filter import UNIT
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import digest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import Rail, tristate
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info, PlanError, Spark
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.units import (
-    Steps,
-    Unit,
-    unit_lines,
-    unit_steps,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._fabric.fabric_filter import UNIT
+from ...module_utils._spark.hotplug import digest
+from .._recipe.text import join_words
+from .fabric import Rail, tristate
+from .links import Info, PlanError, Spark
+from .units import Steps, Unit, unit_lines, unit_steps
 
 # If it is missing, `fabric.plan` reports that before its first use.
 with contextlib.suppress(ImportError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import firewall_rules, parse
+from ...module_utils._docker.published_ports import firewall_rules, parse
 
 
 def rules(network: str, published_ports: t.Sequence[str], previous_ports: t.Sequence[str]) -> list[dict[str, t.Any]]:

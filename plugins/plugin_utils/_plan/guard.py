@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError, parse_number
+from .sizes import GIB, PlanError, parse_number
 
 ON, OFF = ("true", "on", "yes"), ("false", "off", "no")
 # A Spark has frozen with 2.5 GiB left, and a killed engine takes on for a second: hence 4 GiB.

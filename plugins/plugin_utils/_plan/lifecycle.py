@@ -12,11 +12,11 @@ import ipaddress
 import typing as t
 from urllib.parse import urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.rollback import describe_mixed
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._deployment import names
+from ...module_utils._deployment.records import nodes_of
+from .._engines.engine import Engine
+from .._recipe.text import join_words
+from .rollback import describe_mixed
 
 Mapping = t.Mapping[str, t.Any]
 ByHost = t.Mapping[str, t.Any]

@@ -10,19 +10,8 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
-    FabricSpec,
-    Joined,
-    Members,
-    Spark,
-    all_own,
-    is_own,
-    joined_names,
-    linked,
-    names,
-    usable,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import group_by_value, join_words
+from .._recipe.text import group_by_value, join_words
+from .links import FabricSpec, Joined, Members, Spark, all_own, is_own, joined_names, linked, names, usable
 
 # `fabric.plan` reports it before any use if it is not installed.
 with contextlib.suppress(ImportError):

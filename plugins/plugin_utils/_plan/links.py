@@ -11,14 +11,10 @@ import contextlib
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import (
-    DISABLED_MARKER,
-    HANDLER,
-    MARKER,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._fabric.netplan import PENDING
+from ...module_utils._spark.hotplug import DISABLED_MARKER, HANDLER, MARKER
+from .._data.spelling import did_you_mean
+from .._recipe.text import join_words
 
 # `fabric.plan` reports it before any use if it is not installed.
 with contextlib.suppress(ImportError):

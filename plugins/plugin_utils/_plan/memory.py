@@ -12,12 +12,13 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._engines.registry import LOGS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Planned
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
+from ...module_utils._deployment.lines import width, wrap_text
+from ...module_utils._engines.registry import LOGS
+from ...module_utils._models.cache import amount
+from .._engines.engine import Planned
+from .._engines.registry import drafting
+from .._recipe.recipe import FRACTION
+from .sizes import (
     Memory,
     MemoryBudget,
     MemoryRequest,
@@ -34,7 +35,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     spare_tokens,
     weights,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import FRACTION
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
 # By whether two Sparks would suffice.

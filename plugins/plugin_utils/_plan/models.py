@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import TIKTOKEN_ENCODINGS
+from .._recipe.recipe import TIKTOKEN_ENCODINGS
 
 # Published with the vocabularies' readers.
 TIKTOKEN_URL = "https://openaipublic.blob.core.windows.net/encodings"

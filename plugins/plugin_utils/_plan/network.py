@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric_filter import plan_filters
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nic import plan_nics
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.units import is_due
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._deployment import names
+from .._recipe.text import join_words
+from .fabric import end_of_stream, plan
+from .fabric_filter import plan_filters
+from .links import FabricSpec, PlanError
+from .nic import plan_nics
+from .units import is_due
 
 # Of a container that does not run, nor is about to.
 ENDED = ("absent", "created", "exited", "dead")

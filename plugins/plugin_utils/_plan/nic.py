@@ -11,21 +11,11 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import (
-    DISABLED_MARKER,
-    MARKER,
-    STARTER,
-    digest,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import tristate
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.units import (
-    Steps,
-    Unit,
-    unit_lines,
-    unit_steps,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._spark.hotplug import DISABLED_MARKER, MARKER, STARTER, digest
+from .._recipe.text import join_words
+from .fabric import tristate
+from .links import Info
+from .units import Steps, Unit, unit_lines, unit_steps
 
 # The NIC watcher of this version, which starts the container when the NIC appears.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"

@@ -11,14 +11,9 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path, PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    container_spec,
-    containers,
-    deployment,
-    serving,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import url_of
+from .._engines.registry import ENGINES, engine_of
+from . import container_spec, containers, deployment, serving
+from .lifecycle import url_of
 
 Mapping = t.Mapping[str, t.Any]
 # Puts what the script of an engine has to know into its template.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import in_brackets, url_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
+from ...module_utils._deployment.lines import command, wrap_text
+from .._report.access import Reach
+from .lifecycle import in_brackets, url_of
 
 # Settings of Open WebUI. A user's own take precedence.
 SETTINGS = {

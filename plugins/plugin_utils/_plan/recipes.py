@@ -14,13 +14,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import memory, serving, sizes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
+from ...module_utils._deployment.lines import section, width, wrap_text
+from ...module_utils._deployment.names import LABEL
+from ...module_utils._models.cache import amount
+from .._engines.methods import NONE
+from .._engines.registry import engine_of
+from .._recipe import table as recipe_table
+from . import memory, serving, sizes
 
 Mapping = t.Mapping[str, t.Any]
 COLUMNS = ("recipe", "Sparks", "fits now", "there", "to download")

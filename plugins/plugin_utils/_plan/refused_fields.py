@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, Request
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ...module_utils._deployment.records import nodes_of
+from .._engines.engine import AUTO, Request
+from .._engines.registry import engine_of
 
 Mapping = t.Mapping[str, t.Any]
 Rows = t.Sequence[Mapping]

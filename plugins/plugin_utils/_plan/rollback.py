@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import unreachable_reason
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
+from ...module_utils._deployment import names
+from ...module_utils._deployment.records import nodes_of
+from .._recipe.text import join_words
+from .deployment import unreachable_reason
 
 Records = t.Mapping[str, t.Any]
 COMPARED_LABELS = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))

@@ -15,23 +15,13 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.vars import merge_hash
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
-    Engine,
-    Request,
-    answer,
-    of_recipe,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, draft_model
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import build, engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    containers,
-    guard,
-    memory,
-    sizes,
-    values,
-)
+
+from ...module_utils._deployment import names
+from ...module_utils._deployment.lines import wrap_text
+from .._engines.engine import Engine, Request, answer, of_recipe
+from .._engines.methods import ASSISTANT, draft_model
+from .._engines.registry import build, engine_of
+from . import containers, guard, memory, sizes, values
 
 Mapping = t.Mapping[str, t.Any]
 # The label with the hash of a container's engine options.

@@ -16,16 +16,12 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import (
-    MAX_INT,
-    positive_int,
-    too_large,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Engine, Limits, is_set
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import ASSISTANT, HEAD, draft_model
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import FRACTION, PLANNED
+from ...module_utils._models.cache import amount
+from .._data.numbers import MAX_INT, positive_int, too_large
+from .._engines.engine import Engine, Limits, is_set
+from .._engines.methods import ASSISTANT, HEAD, draft_model
+from .._engines.registry import engine_of
+from .._recipe.recipe import FRACTION, PLANNED
 
 GIB = 1024**3
 # The smallest useful context, and the step of proposed contexts.

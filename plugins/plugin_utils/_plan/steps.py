@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import copy_targets, directory_mismatch
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
+from .._engines.registry import engine_of
+from .images import copies
+from .models import copy_targets, directory_mismatch
+from .serving import from_head
 
 Mapping = t.Mapping[str, t.Any]
 

@@ -18,19 +18,12 @@ import os.path
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import applicable_choice
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    ASSISTANT,
-    CHOICES,
-    METHODS,
-    NONE,
-    ROWS,
-    draft_model,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of, refused_method
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
+from ...module_utils._deployment.break_even import bounds_from
+from .._benchmark.choice import applicable_choice
+from .._engines.engine import AUTO
+from .._engines.methods import ASSISTANT, CHOICES, METHODS, NONE, ROWS, draft_model
+from .._engines.registry import engine_of, refused_method
+from .._recipe.recipe import MOST_DRAFTED
 
 Mapping = t.Mapping[str, t.Any]
 

@@ -11,16 +11,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import cluster as plans
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, images, models, steps
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    Form,
-    Forms,
-    Mapping,
-    Result,
-    Run,
-    refusal_result,
-)
+
+from .._plan import cluster as plans
+from .._plan import host_vars, images, models, steps
+from .query import Form, Forms, Mapping, Result, Run, refusal_result
 
 
 def compare(

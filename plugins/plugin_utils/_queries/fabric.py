@@ -10,15 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import fabric, network
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    Form,
-    Forms,
-    Mapping,
-    Result,
-    Run,
-)
+from .._plan import fabric, network
+from .._plan.links import FabricSpec
+from .query import Form, Forms, Mapping, Result, Run
 
 
 def plan(

@@ -11,25 +11,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    container_spec,
-    host_vars,
-    lifecycle,
-    node_specs,
-    rollback,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    EMPTY,
-    Form,
-    Forms,
-    Inputs,
-    Mapping,
-    Result,
-    Run,
-    refusal_result,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import reuse_or_decide
+
+from .._plan import container_spec, host_vars, lifecycle, node_specs, rollback
+from .._plan import deployment as plans
+from .query import EMPTY, Form, Forms, Inputs, Mapping, Result, Run, refusal_result
+from .served import reuse_or_decide
 
 # Inputs of speculative_serve that a node spec has as they are.
 SERVE = (

@@ -12,29 +12,13 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import OPENAI_ROUTES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import ENGINES, engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    disk_space,
-    docker_access,
-    firewall,
-    host_vars,
-    lifecycle,
-    open_webui,
-    placement,
-    refused_fields,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    EMPTY,
-    Form,
-    Forms,
-    Mapping,
-    Result,
-    Run,
-    refusal_result,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import alternative
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
+
+from .._engines.engine import OPENAI_ROUTES
+from .._engines.registry import ENGINES, engine_of
+from .._plan import disk_space, docker_access, firewall, host_vars, lifecycle, open_webui, placement, refused_fields
+from .._report.access import reach_of
+from .query import EMPTY, Form, Forms, Mapping, Result, Run, refusal_result
+from .served import alternative
 
 
 def check_docker(run: Run, docker: Mapping, need_gpu: bool = True, add_to_group: bool = True) -> Result:

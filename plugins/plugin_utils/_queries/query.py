@@ -20,7 +20,8 @@ import typing as t
 
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars
+
+from .._plan import host_vars
 
 Mapping = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]

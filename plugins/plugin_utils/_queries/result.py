@@ -10,18 +10,11 @@ from __future__ import annotations
 
 import datetime
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    EMPTY,
-    Form,
-    Forms,
-    Mapping,
-    Result,
-    Run,
-)
+from .._lease.fence import require_lease
+from .._plan import deployment as plans
+from .._plan import lifecycle
+from .._plan.serving import from_head
+from .query import EMPTY, Form, Forms, Mapping, Result, Run
 
 
 def probe(

@@ -14,16 +14,10 @@ from pathlib import Path
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, option_check, serving
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    EMPTY,
-    Form,
-    Forms,
-    Mapping,
-    Result,
-    Run,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import fallback
+
+from .._plan import host_vars, option_check, serving
+from .._recipe import fallback
+from .query import EMPTY, Form, Forms, Mapping, Result, Run
 
 display = Display()
 

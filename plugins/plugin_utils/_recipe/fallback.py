@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import of_recipe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load, without_drafts
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import image as tag_of
+from .._engines.engine import of_recipe
+from .._engines.registry import engine_of
+from .recipe import RECIPES, load, without_drafts
+from .table import image as tag_of
 
 COMMAND = "ansible-playbook playbooks/serve.yml -e recipe="
 WITHOUT = " -e speculation=off"

@@ -21,20 +21,11 @@ from pathlib import Path
 from ansible.module_utils.common.validation import check_type_dict
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    NOT_DEPLOYMENTS,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import CONTROL, check_value
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
-    DIRECTORY,
-    HUB_ID,
-    MOST_DRAFTED,
-    RECIPE,
-    check_break_even,
-    check_environment,
-    check_expectations,
-)
+
+from ...module_utils._deployment.records import NOT_DEPLOYMENTS
+from .._data.rows import CONTROL, check_value
+from .._data.spelling import did_you_mean
+from .recipe import DIRECTORY, HUB_ID, MOST_DRAFTED, RECIPE, check_break_even, check_environment, check_expectations
 
 # Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
 OUTPUTS = (

@@ -18,35 +18,16 @@ from pathlib import Path
 
 import yaml
 from ansible.utils.vars import merge_hash
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    NOT_DEPLOYMENTS,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import (
-    CONTROL,
-    Field,
-    check_mapping,
-    check_value,
-    describe,
-    refuse_doubles,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import OWN_VARIABLES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import AUTO, failure, of_recipe
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    NONE,
-    NOT_OFFERED,
-    draft_model,
-    needs_draft_model,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import (
-    DEFAULT,
-    ENGINES,
-    build,
-    engine_of,
-    refused_method,
-)
+
+from ...module_utils._data.text import join_words
+from ...module_utils._deployment.records import NOT_DEPLOYMENTS
+from .._data.rows import CONTROL, Field, check_mapping, check_value, describe, refuse_doubles
+from .._data.spelling import did_you_mean
+from .._engines.effects import OWN_VARIABLES
+from .._engines.engine import AUTO, failure, of_recipe
+from .._engines.methods import CHOICES as METHOD_NAMES
+from .._engines.methods import NONE, NOT_OFFERED, draft_model, needs_draft_model
+from .._engines.registry import DEFAULT, ENGINES, build, engine_of, refused_method
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"

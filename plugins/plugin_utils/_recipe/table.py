@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE, called
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import engine_of
+from ...module_utils._deployment.lines import width, wrap_text
+from .._engines.methods import METHODS, NONE, called
+from .._engines.registry import engine_of
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks", "variants")
 # An error's text is indented by as much.

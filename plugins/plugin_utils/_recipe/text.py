@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
+from ...module_utils._data.text import join_words
 
 COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 SHARES = {1: "all", 2: "half", 3: "a third", 4: "a quarter"}

@@ -16,7 +16,7 @@ import shlex
 import typing as t
 from urllib.parse import urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, quote_words
+from ...module_utils._deployment.lines import command, quote_words
 
 LAN, DOCKER = "lan", "docker"
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS, SILENT
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Status
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, shipped
+from ...module_utils._deployment.cluster_view import RANK_RUNS, SILENT
+from ...module_utils._models.cache import amount
+from ...module_utils._report.status import Status
+from ...module_utils._server.server_facts import SERVING
+from .._recipe.recipe import RECIPES, shipped
 
 # A smaller amount is not worth a command.
 WORTH_REMOVING = 1_000_000_000

@@ -12,10 +12,10 @@ import json
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import printable, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.template import page_template
+from ...module_utils._deployment.lines import printable, wrap_text
+from .._benchmark import document as documents
+from .._benchmark.plan import collection_version
+from .._benchmark.template import page_template
 
 Row = t.Mapping[str, t.Any]
 Rows = t.Mapping[str, t.Collection[Row]]

@@ -18,9 +18,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress
+
+from ...module_utils._spark.following import following
+from .._lease.fence import require_lease
+from .story.screen import Progress
 
 display = Display()
 

@@ -12,22 +12,14 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import join_words
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
-    OPEN,
-    RANK_RUNS,
-    REFUSED,
-    SILENT,
-    Link,
-    Rail,
-    describe_rail,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, section, wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import displayed
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
+from ...module_utils._data.text import join_words
+from ...module_utils._deployment import nccl
+from ...module_utils._deployment.capacity import describe_capacity
+from ...module_utils._deployment.cluster_view import OPEN, RANK_RUNS, REFUSED, SILENT, Link, Rail, describe_rail
+from ...module_utils._deployment.lines import command, section, wrap_text
+from ...module_utils._deployment.names import displayed
+from ...module_utils._models.cache import amount
+from ...module_utils._report.status import (
     TRIAL,
     Disk,
     Facts,
@@ -40,12 +32,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
     UsedCache,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import SERVING
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.registry import drafting
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
+from ...module_utils._server.server_facts import SERVING
+from ...module_utils._spark.lease import describe_holder
+from .._engines.methods import NONE
+from .._engines.registry import drafting
+from . import access
+from .advice import Around, advice
 
 COLUMN = 21
 # No client reaches anything at the address.

@@ -10,17 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import (
-    BRANCH,
-    LOCAL,
-    NEWER,
-    UNKNOWN,
-    Row,
-    short,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import with_models
+from ...module_utils._deployment.lines import wrap_text
+from ...module_utils._models.cache import amount
+from ...module_utils._report.updates import BRANCH, LOCAL, NEWER, UNKNOWN, Row, short
+from .._recipe.recipe import with_models
 
 MODELS = ("target_model", "draft_model")
 Mapping = t.Mapping[str, t.Any]

@@ -12,16 +12,12 @@ import fnmatch
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import (
-    did_you_mean,
-    is_misspelt,
-    same_word,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import Release
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Field, Section
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
+from ....module_utils._docker.release import version_of
+from ..._data.spelling import did_you_mean, is_misspelt, same_word
+from ..findings import Report, seen
+from .releases import Release
+from .schema import Field, Section
+from .vocabulary import ROOT
 
 
 def _is_newer(word: str, patterns: t.Iterable[str]) -> bool:

@@ -12,15 +12,9 @@ import functools
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import (
-    ANY_NAME,
-    Effects,
-    Shape,
-    joined,
-    read_effects,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES, Family
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
+from ..effects import ANY_NAME, Effects, Shape, joined, read_effects
+from .schema import FAMILIES, Family
+from .vocabulary import ROOT
 
 KINDS = {"bool": "switch", "int": "int", "float": "number"}
 

@@ -10,33 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
-    OPENAI_ROUTES,
-    Ends,
-    Engine,
-    Section,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.effects import effects
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.options import (
-    KNOWN_ISSUES,
-    build,
-    render,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
-    FAMILY_NAMES,
-    RANGES,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
-    NAME,
-    SPELLINGS,
-    decided_keys,
-    length_key,
-    method_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import ROOT
+from ..._data.numbers import positive_int
+from ..engine import OPENAI_ROUTES, Ends, Engine, Section
+from . import memory
+from .effects import effects
+from .options import KNOWN_ISSUES, build, render
+from .releases import FAMILY_NAMES, RANGES
+from .schema import FAMILIES
+from .spelling import NAME, SPELLINGS, decided_keys, length_key, method_of
+from .vocabulary import ROOT
 
 # Ranks run as root; headers and assembler for kernels that are compiled at run time.
 RANKS = {

@@ -10,13 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
-    Limits,
-    OptionNames,
-    Planned,
-    is_set,
-)
+from ..._data.numbers import positive_int
+from ..engine import Limits, OptionNames, Planned, is_set
 
 # Its own defaults.
 BLOCK = 32

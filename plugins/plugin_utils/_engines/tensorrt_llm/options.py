@@ -17,44 +17,18 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.vars import merge_hash
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
-    Built,
-    Options,
-    Request,
-    render_yaml,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Finding, Report, seen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
-    Case,
-    read,
-    report_issues,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.releases import (
-    Release,
-    find_release,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.rules import (
-    PARALLEL_SIZES,
-    RULES,
-    Subject,
-    spec,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import (
-    FAMILIES,
-    Family,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.spelling import (
-    SPELLINGS,
-    Spelling,
-    decided_keys,
-    method_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
-    SPECULATION,
-)
+
+from ....module_utils._docker.release import release_of
+from ..engine import Built, Options, Request, render_yaml
+from ..findings import Finding, Report, seen
+from ..known_issues import Case, read, report_issues
+from ..methods import METHODS, NONE
+from .checker import ROOT, Checker
+from .releases import Release, find_release
+from .rules import PARALLEL_SIZES, RULES, Subject, spec
+from .schema import FAMILIES, Family
+from .spelling import SPELLINGS, Spelling, decided_keys, method_of
+from .vocabulary import SPECULATION
 
 RAW = "raw"
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"

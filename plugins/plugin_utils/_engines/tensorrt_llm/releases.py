@@ -11,16 +11,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
-    Range,
-    Version,
-    is_nightly,
-    range_of,
-    release_of,
-    version_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import FAMILIES, Family
+from ....module_utils._docker.release import Range, Version, is_nightly, range_of, release_of, version_of
+from ..findings import Report, shown
+from .schema import FAMILIES, Family
 
 RANGES: list[Range] = [[family["first"], family["last"]] for family in FAMILIES]
 FAMILY_NAMES = tuple(str(family["name"]) for family in FAMILIES)

@@ -14,9 +14,9 @@ import math
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import Family
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import SPECULATION
+from ..findings import Report
+from .schema import Family
+from .vocabulary import SPECULATION
 
 PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
 # The models that the documentation of the dynamic tree excludes: sliding-window and MLA attention.

@@ -62,15 +62,9 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data import rows
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
-    KINDS,
-    NEWER,
-    WORDS,
-    said_errors,
-    whole_errors,
-)
+from ....module_utils._docker.release import version_of
+from ..._data import rows
+from .vocabulary import KINDS, NEWER, WORDS, said_errors, whole_errors
 
 Field = t.Mapping[str, t.Any]
 Section = t.Mapping[str, t.Any]

@@ -17,15 +17,10 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, check_mapping, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import FILE, NONE, read_methods
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.schema import (
-    FAMILIES,
-    Family,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.vocabulary import (
-    SPECULATION,
-)
+from ..._data.rows import Field, check_mapping, refuse
+from ..methods import FILE, NONE, read_methods
+from .schema import FAMILIES, Family
+from .vocabulary import SPECULATION
 
 NAME = "tensorrt_llm"
 LENGTH = "max_draft_len"

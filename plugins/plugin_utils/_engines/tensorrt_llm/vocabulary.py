@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import release
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import (
-    Field,
-    check_mapping,
-    check_value,
-)
+from ....module_utils._docker import release
+from ..._data.rows import Field, check_mapping, check_value
 
 Said = t.Mapping[str, t.Any]
 

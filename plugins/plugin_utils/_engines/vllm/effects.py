@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import Effects, read_effects
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SHAPES
+from ..effects import Effects, read_effects
+from .rules import KINDS, SHAPES
 
 
 @functools.cache

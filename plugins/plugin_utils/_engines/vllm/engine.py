@@ -10,31 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import (
-    OPENAI_ROUTES,
-    Ends,
-    Engine,
-    Section,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm import memory
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.effects import effects
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.options import (
-    KNOWN_ISSUES,
-    RANGES,
-    build,
-    misfits,
-    render,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import KINDS, SPECULATION
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
-    LENGTH,
-    MODEL,
-    NAME,
-    SPELLINGS,
-    decided_keys,
-    method_of,
-)
+from ..._data.numbers import positive_int
+from ..engine import OPENAI_ROUTES, Ends, Engine, Section
+from . import memory
+from .effects import effects
+from .options import KNOWN_ISSUES, RANGES, build, misfits, render
+from .rules import KINDS, SPECULATION
+from .spelling import LENGTH, MODEL, NAME, SPELLINGS, decided_keys, method_of
 
 
 def section(given: t.Mapping[str, t.Any]) -> Section:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, version_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report
+from ....module_utils._docker.release import Version, version_of
+from ..findings import Report
 
 
 class Removed(t.NamedTuple):

@@ -11,37 +11,14 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
-    Range,
-    Version,
-    release_of,
-    version_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.engine import Built, Request, render_yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.known_issues import (
-    Case,
-    read,
-    report_issues,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    NONE,
-    needs_draft_model,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.environment import check_environment
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.rules import (
-    READ_RELEASE,
-    RULES,
-    SPECULATION,
-    Subject,
-)
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import (
-    SPELLINGS,
-    decided_keys,
-    method_of,
-    section_of,
-    spelt,
-)
+from ....module_utils._docker.release import Range, Version, release_of, version_of
+from ..engine import Built, Request, render_yaml
+from ..findings import Report, seen, shown
+from ..known_issues import Case, read, report_issues
+from ..methods import NONE, needs_draft_model
+from .environment import check_environment
+from .rules import READ_RELEASE, RULES, SPECULATION, Subject
+from .spelling import SPELLINGS, decided_keys, method_of, section_of, spelt
 
 # Before it, the page cache counts as used memory: vllm-project/vllm pull request 48140.
 FIRST = "0.24.0"

@@ -26,12 +26,13 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.numbers import positive_int
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Loader
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.spelling import did_you_mean, is_misspelt
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.effects import adds_option
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.findings import Report, seen, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.vllm.spelling import LENGTH, spelt
+
+from ..._data.numbers import positive_int
+from ..._data.rows import Loader
+from ..._data.spelling import did_you_mean, is_misspelt
+from ..effects import adds_option
+from ..findings import Report, seen, shown
+from .spelling import LENGTH, spelt
 
 Options = t.Mapping[str, t.Any]
 SPECULATION = "speculative-config"

@@ -23,12 +23,8 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._data.rows import Field, check_mapping, refuse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.methods import (
-    FILE,
-    draft_model,
-    read_methods,
-)
+from ..._data.rows import Field, check_mapping, refuse
+from ..methods import FILE, draft_model, read_methods
 
 NAME = "vllm"
 # The keys of speculative-config for the draft length and the draft model, of every method.

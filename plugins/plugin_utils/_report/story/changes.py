@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import GENERATIONS
+from ....module_utils._deployment.names import LABEL
+from ....module_utils._deployment.records import GENERATIONS
 
 
 def is_nothing(value: t.Any) -> bool:

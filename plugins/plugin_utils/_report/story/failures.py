@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import folded, wrap
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import chain
+from .screen import folded, wrap
+from .steps import chain
 
 # The end of a program's output usually has the reason.
 LAST_LINES = 20

@@ -16,7 +16,7 @@ import threading
 import typing as t
 import unicodedata
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, fit, printable
+from ....module_utils._deployment.lines import WIDTH, fit, printable
 
 WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
 COMMAND = "ansible-playbook "

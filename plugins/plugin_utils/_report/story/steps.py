@@ -12,8 +12,9 @@ import dataclasses
 import typing as t
 
 from ansible.playbook.role_include import IncludeRole
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import width, wrap
+
+from ....module_utils._models.cache import amount
+from .screen import width, wrap
 
 # Modules whose results do not help a user.
 SILENT = {
