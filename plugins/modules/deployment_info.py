@@ -191,9 +191,13 @@ measured: {returned: *status, type: str, sample: now,
   description: "Time at which RV(acceptance_length) and RV(tokens_per_second) were measured. V(now) is this call,
     V(deployed) the deployment. A call that gets less than 32 tokens does not measure. Null if both values are
     unknown."}
-findings: {returned: *status, type: list, elements: dict, sample: [],
-  description: "Problems of the server or its answers, recorded at the deployment or found by this call. Each has C(id)
-    and C(message)."}
+findings:
+  description: Problems of the server or its answers, recorded at the deployment or found by this call. C(id) is as in
+    M(dgx_spark.speculative.completions_probe), or names another problem.
+  returned: *status
+  type: list
+  elements: dict
+  sample: [{id: wrong_answer, message: "The answer does not contain 391; it is: 17 times 23 is 401."}]
 serving_s: {returned: *status, type: int, sample: 86000,
   description: "Seconds since the server is ready, or on a worker since its rank runs. Null if it is not."}
 restarts: {returned: *status, type: int, sample: 0,

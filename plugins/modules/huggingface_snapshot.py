@@ -162,7 +162,8 @@ repositories:
     - C(complete) says whether all wanted files are present with the right size. C(verified) says whether their
       checksums were verified after the download, and size and time have not changed since.
     - C(files) are the wanted files, each with its C(path), its C(size) in bytes, and C(blob), its name in the cache.
-      C(missing) are those that are missing or have another size. C(incomplete_downloads) will not be continued.
+      C(missing) are those that are missing or have another size. C(incomplete_downloads), with C(path) and C(size),
+      will not be continued.
     - C(bytes_total) is the size of all wanted files, C(bytes_weights) that of the files with weights. C(bytes_missing)
       is to be downloaded, and C(bytes_on_disk) is what C(directory) occupies now.
     - C(gated) says whether the Hub gives the model only to users who accepted its licence. C(source) of the list of
@@ -213,10 +214,16 @@ configuration: {returned: success, type: list, elements: dict, sample: [],
     request for just these files, with the keys of RV(unverified)."}
 files_missing: {returned: success, type: list, elements: str, sample: [/srv/encodings/o200k_base.tiktoken],
   description: "Paths of O(files) that are missing or have another checksum."}
-tiktoken_encodings: {returned: success, type: dict, sample: {},
+tiktoken_encodings: {returned: success, type: dict, sample: {/srv/encodings/o200k_base.tiktoken: 446a9538},
   description: "SHA-256 checksums of O(tiktoken_encodings), by path."}
-downloads: {returned: success, type: list, elements: dict, sample: [],
-  description: "Missing files of O(tiktoken_encodings), each with C(path), C(url) and C(checksum)."}
+downloads:
+  description: Missing files of O(tiktoken_encodings).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {path: /srv/encodings/o200k_base.tiktoken, checksum: "sha256:446a9538",
+       url: "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"}
 cache:
   description:
     - Facts of the cache, and of files and variables that belong to it. C(directory) is the one that was inspected.
