@@ -10,8 +10,7 @@ module: completions_probe
 short_description: Check whether a model server works, and measure its speed
 version_added: 0.1.0
 description:
-  - Determines the state of an OpenAI-compatible server, sends it one prompt, checks the answer and
-    measures it.
+  - Determines the state of an OpenAI-compatible server, sends it one prompt, checks the answer and measures it.
   - A running container or a status of 200 does not prove that the server works. Only generated text does, so the module
     sends a prompt unless O(kind=none).
   - Speeds are calculated from the server's own token counts, and not from the number of chunks. With speculative
@@ -30,34 +29,18 @@ attributes:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 options:
-  url:
-    description:
-      - URL of the server.
-      - Proxies set in the environment are not used.
-    type: str
-    default: http://127.0.0.1:8000
-  model:
-    description:
-      - Name of the model. The default is the first one that C(/v1/models) lists.
-    type: str
-  api_key:
-    description:
-      - Bearer token, for a server behind a proxy that requires one.
-    type: str
-  wait:
-    description:
-      - Maximum seconds that this call waits until the server is ready. V(0) checks it once.
-      - Use some seconds if the container was just started, because its main process needs them to report that it loads.
-    type: float
-    default: 0
+  url: {type: str, default: "http://127.0.0.1:8000",
+    description: "URL of the server. Proxies set in the environment are not used."}
+  model: {type: str, description: "Name of the model. The default is the first one that C(/v1/models) lists."}
+  api_key: {type: str, description: "Bearer token, for a server behind a proxy that requires one."}
+  wait: {type: float, default: 0,
+    description: "Maximum seconds that this call waits until the server is ready. V(0) checks it once. Use some seconds
+      if the container was just started, because its main process needs them to report that it loads."}
   follow:
     default: false
-  answer_timeout:
-    description:
-      - Maximum seconds for the answer, from the connection to its last token. The limit holds even if the server keeps
-        sending.
-    type: float
-    default: 120
+  answer_timeout: {type: float, default: 120,
+    description: "Maximum seconds for the answer, from the connection to its last token. The limit holds even if the
+      server keeps sending."}
   kind:
     description:
       - Kind of the request.
@@ -67,54 +50,29 @@ options:
     type: str
     choices: [chat, completion, none]
     default: chat
-  prompt:
-    description:
-      - Prompt to answer or to continue. The default is a small question with a known answer.
-    type: str
-  expect:
-    description:
-      - Regular expressions that the answer must match, all of them. Case is ignored.
-      - The default fits the default of O(prompt). If O(prompt) is set, the default is empty.
-    type: list
-    elements: str
-  max_tokens:
-    description:
-      - Maximum number of tokens to generate. A reasoning model uses many before its answer begins.
-      - Less than 32 tokens are not enough to judge speculation.
-    type: int
-    default: 512
-  temperature:
-    description:
-      - Sampling temperature. Answers can be compared only at V(0).
-    type: float
-    default: 0
-  stream:
-    description:
-      - Whether to stream the answer. Without streaming, RV(measurements.ttft_s) and RV(measurements.tokens_per_second)
-        are null.
-    type: bool
-    default: true
-  speculation:
-    description:
-      - Whether speculation is configured. If it is and no draft is accepted, the state is V(ready_without_speculation).
-    type: bool
-    default: false
-  tools:
-    description:
-      - Whether to ask the model to call a function, in one more request that is not streamed. It takes up to
-        O(answer_timeout) once more.
-      - Requires O(kind=chat).
-    type: bool
-    default: false
-  state_file:
-    description:
-      - File in which the container's main process reports the state of the server. It distinguishes a server that loads
-        from one that exited or was never started.
-    type: path
-  log_file:
-    description:
-      - Log of the server. It shows the progress of loading, and the reason if the server exited.
-    type: path
+  prompt: {type: str,
+    description: "Prompt to answer or to continue. The default is a small question with a known answer."}
+  expect: {type: list, elements: str,
+    description: "Regular expressions that the answer must match, all of them. Case is ignored. The default fits the
+      default of O(prompt). If O(prompt) is set, the default is empty."}
+  max_tokens: {type: int, default: 512,
+    description: "Maximum number of tokens to generate. A reasoning model uses many before its answer begins. Less than
+      32 tokens are not enough to judge speculation."}
+  temperature: {type: float, default: 0, description: "Sampling temperature. Answers can be compared only at V(0)."}
+  stream: {type: bool, default: true,
+    description: "Whether to stream the answer. Without streaming, RV(measurements.ttft_s) and
+      RV(measurements.tokens_per_second) are null."}
+  speculation: {type: bool, default: false,
+    description: "Whether speculation is configured. If it is and no draft is accepted, the state is
+      V(ready_without_speculation)."}
+  tools: {type: bool, default: false,
+    description: "Whether to ask the model to call a function, in one more request that is not streamed. It takes up to
+      O(answer_timeout) once more. Requires O(kind=chat)."}
+  state_file: {type: path,
+    description: "File in which the container's main process reports the state of the server. It distinguishes a server
+      that loads from one that exited or was never started."}
+  log_file: {type: path,
+    description: "Log of the server. It shows the progress of loading, and the reason if the server exited."}
   started_after:
     description:
       - Start time of the container, as a Unix time or in Docker's format, such as V(2026-01-31T12:00:00.123456789Z).
@@ -122,12 +80,9 @@ options:
       - A container that has reported nothing after two minutes counts as not started.
       - Without it, O(state_file) is used regardless of its age.
     type: str
-  worker_timeout:
-    description:
-      - Seconds for which the head of several Sparks may wait for a worker before the state is V(waiting).
-      - V(0) sets no limit. The head starts the server by itself when the worker is available.
-    type: float
-    default: 0
+  worker_timeout: {type: float, default: 0,
+    description: "Seconds for which the head of several Sparks may wait for a worker before the state is V(waiting).
+      V(0) sets no limit. The head starts the server by itself when the worker is available."}
   fail_on:
     description:
       - Conditions under which the task fails. By default it does not fail, and the caller checks the result.
@@ -186,205 +141,95 @@ state:
   returned: success
   type: str
   sample: ready
-finished:
-  description:
-    - Whether the state is final. It is V(false) only in the state V(loading).
-  returned: success
-  type: bool
-  sample: true
-attempts:
-  description:
-    - Number of calls of the module.
-  returned: with O(follow=true)
-  type: int
-  sample: 12
-healthy:
-  description:
-    - Whether the state is V(ready) and there are no findings.
-  returned: success
-  type: bool
-  sample: true
+finished: {returned: success, type: bool, sample: true,
+  description: "Whether the state is final. It is V(false) only in the state V(loading)."}
+attempts: {returned: with O(follow=true), type: int, sample: 12, description: "Number of calls of the module."}
+healthy: {returned: success, type: bool, sample: true,
+  description: "Whether the state is V(ready) and there are no findings."}
 progress:
-  description:
-    - Progress of loading, or a summary after that.
+  description: Progress of loading, or a summary after that.
   returned: success
   type: dict
   contains:
-    percent:
-      description:
-        - Percentage of the step in RV(progress.text) that is done. Null if the log does not count.
-      type: float
-      sample: 60.0
-    text:
-      description:
-        - Name of the step, or the last meaningful line of the log.
-      type: str
-      sample: loading weights 3 of 5
-error:
-  description:
-    - Problem in one sentence, in the states V(absent), V(waiting), V(unhealthy) and V(dead). Null otherwise.
-  returned: success
-  type: str
-  sample: null
+    percent: {type: float, sample: 60.0,
+      description: "Percentage of the step in RV(progress.text) that is done. Null if the log does not count."}
+    text: {type: str, sample: loading weights 3 of 5,
+      description: "Name of the step, or the last meaningful line of the log."}
+error: {returned: success, type: str, sample: null,
+  description: "Problem in one sentence, in the states V(absent), V(waiting), V(unhealthy) and V(dead). Null
+    otherwise."}
 findings:
-  description:
-    - Problems of a server that answers, or of its answer.
+  description: Problems of a server that answers, or of its answer.
   returned: success
   type: list
   elements: dict
   contains:
     id:
-      description:
-        - Name of the finding. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
-          V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
-          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer), V(wrong_count).
+      description: Name of the finding. One of V(busy), V(connection_broken), V(empty), V(error_in_reply),
+        V(error_in_stream), V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call),
+        V(refused), V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer),
+        V(wrong_count).
       type: str
       sample: wrong_answer
-    message:
-      description:
-        - Description of the finding, in one sentence.
-      type: str
-      sample: "The answer does not contain 391; it is: 17 times 23 is 401."
+    message: {type: str, sample: "The answer does not contain 391; it is: 17 times 23 is 401.",
+      description: "Description of the finding, in one sentence."}
 answer:
-  description:
-    - Answer of the model. Null if no prompt was sent.
+  description: Answer of the model. Null if no prompt was sent.
   returned: success
   type: dict
+  sample:
+    {text: It is 391., reasoning: 17 times 23 is 391., finish_reason: stop, complete: true, model: gpt-oss-120b,
+     usage: {prompt_tokens: 87, completion_tokens: 301}}
   contains:
-    text:
-      description:
-        - Text of the answer.
-      type: str
-    reasoning:
-      description:
-        - Text that a reasoning model generated before the answer.
-      type: str
-    finish_reason:
-      description:
-        - Reason for the end of the answer, such as V(stop) or V(length).
-      type: str
-    complete:
-      description:
-        - Whether the answer ended within O(answer_timeout).
-      type: bool
-    model:
-      description:
-        - Name of the model that answered.
-      type: str
-    usage:
-      description:
-        - Token counts of the server.
-      type: dict
+    text: {type: str, description: "Text of the answer."}
+    reasoning: {type: str, description: "Text that a reasoning model generated before the answer."}
+    finish_reason: {type: str, description: "Reason for the end of the answer, such as V(stop) or V(length)."}
+    complete: {type: bool, description: "Whether the answer ended within O(answer_timeout)."}
+    model: {type: str, description: "Name of the model that answered."}
+    usage: {type: dict, description: "Token counts of the server."}
 tool_call:
-  description:
-    - Function call of the model. Null if there was none, or without O(tools=true).
+  description: Function call of the model. Null if there was none, or without O(tools=true).
   returned: success
   type: dict
   contains:
-    name:
-      description:
-        - Name of the function.
-      type: str
-    arguments:
-      description:
-        - Arguments of the call, by name.
-      type: dict
-  sample:
-    name: get_weather
-    arguments:
-      city: Paris
+    name: {type: str, description: "Name of the function."}
+    arguments: {type: dict, description: "Arguments of the call, by name."}
+  sample: {name: get_weather, arguments: {city: Paris}}
 measurements:
-  description:
-    - Measurements of the answer. Null if no prompt was sent.
+  description: Measurements of the answer. Null if no prompt was sent.
   returned: success
   type: dict
   contains:
-    request:
-      description:
-        - Request that was measured, with which the measurement can be repeated, as C(prompt) and C(max_tokens).
-      type: dict
-    ttft_s:
-      description:
-        - Seconds until the first token.
-      type: float
-    total_s:
-      description:
-        - Seconds until the end of the answer.
-      type: float
-    prompt_tokens:
-      description:
-        - Tokens of the prompt.
-      type: int
-    completion_tokens:
-      description:
-        - Tokens of the answer, including the reasoning.
-      type: int
-    tokens_in_first_chunk:
-      description:
-        - Tokens in the first chunk. If it is null, RV(measurements.tokens_per_second) assumes one.
-      type: int
-    tokens_per_second:
-      description:
-        - Tokens after the first chunk, divided by the seconds between the first chunk and the last.
-      type: float
-    seconds_per_target_pass:
-      description:
-        - Seconds of one pass of the target model, which is the acceptance length divided by the speed.
-      type: float
-    acceptance_length:
-      description:
-        - Acceptance length, in tokens for each pass of the target model. V(1.0) means that no draft was accepted. Null
-          if it is unknown.
-      type: float
-    acceptance_source:
-      description:
-        - V(server) if the server reported it (C(avg_decoded_tokens_per_iter)). V(usage) if it was counted from the
-          usage of each chunk. This count is too high if the server groups its chunks.
-      type: str
+    request: {type: dict,
+      description: "Request that was measured, with which the measurement can be repeated, as C(prompt) and
+        C(max_tokens)."}
+    ttft_s: {type: float, description: "Seconds until the first token."}
+    total_s: {type: float, description: "Seconds until the end of the answer."}
+    prompt_tokens: {type: int, description: "Tokens of the prompt."}
+    completion_tokens: {type: int, description: "Tokens of the answer, including the reasoning."}
+    tokens_in_first_chunk: {type: int,
+      description: "Tokens in the first chunk. If it is null, RV(measurements.tokens_per_second) assumes one."}
+    tokens_per_second: {type: float,
+      description: "Tokens after the first chunk, divided by the seconds between the first chunk and the last."}
+    seconds_per_target_pass: {type: float,
+      description: "Seconds of one pass of the target model, which is the acceptance length divided by the speed."}
+    acceptance_length: {type: float,
+      description: "Acceptance length, in tokens for each pass of the target model. V(1.0) means that no draft was
+        accepted. Null if it is unknown."}
+    acceptance_source: {type: str,
+      description: "V(server) if the server reported it (C(avg_decoded_tokens_per_iter)). V(usage) if it was counted
+        from the usage of each chunk. This count is too high if the server groups its chunks."}
   sample:
-    ttft_s: 0.21
-    total_s: 6.9
-    prompt_tokens: 87
-    completion_tokens: 301
-    tokens_in_first_chunk: 1
-    tokens_per_second: 44.9
-    seconds_per_target_pass: 0.0535
-    acceptance_length: 2.4
-    acceptance_source: server
-http:
-  description:
-    - Replies of the server's routes.
-  returned: success
-  type: dict
-  contains:
-    health:
-      description:
-        - HTTP status of C(/health). Null if there was no reply.
-      type: int
-    version:
-      description:
-        - Release of the server.
-      type: str
-    models:
-      description:
-        - Names of the models in the API.
-      type: list
-      elements: str
-    completion:
-      description:
-        - HTTP status of the reply to the prompt. Null if there was no reply.
-      type: int
+    {ttft_s: 0.21, total_s: 6.9, prompt_tokens: 87, completion_tokens: 301, tokens_in_first_chunk: 1,
+     tokens_per_second: 44.9, seconds_per_target_pass: 0.0535, acceptance_length: 2.4, acceptance_source: server}
+http: {returned: success, type: dict, sample: {health: 200, version: 1.3.0, models: [gpt-oss-120b], completion: 200},
+  description: "Replies of the server's routes. C(health) and C(completion) are the HTTP status of C(/health) and of the
+    reply to the prompt, and null without a reply. C(models) are the names of the models in the API."}
 server:
-  description:
-    - Content of O(state_file). Null if there is none.
+  description: Content of O(state_file). Null if there is none.
   returned: success
   type: dict
-  sample:
-    state: running
-    since: 1763657465.1
-    pid: 9
-    restarts: 0
-    last_exit: null
+  sample: {state: running, since: 1763657465.1, pid: 9, restarts: 0, last_exit: null}
 """
 
 import calendar

@@ -34,56 +34,27 @@ attributes:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 options:
-  container:
-    description:
-      - Name of the serving container.
-    type: str
-    default: dgx-spark-speculative
-  state_directory:
-    description:
-      - Directory of the deployments.
-    type: path
-    default: ~/.local/share/dgx-spark-speculative
-  cache_directory:
-    description:
-      - The C(hub) directory of the Hugging Face cache.
-    type: path
-    default: ~/.cache/huggingface/hub
-  socket:
-    description:
-      - The Docker Engine's socket.
-    type: path
-    default: /var/run/docker.sock
-  probe:
-    description:
-      - Whether to send the server a short test prompt. Without it, no server is V(healthy).
-    type: bool
-    default: true
-  failure_message:
-    description:
-      - Message with which a run failed. It is compared with the catalogue as well. With it, the verdict is never
-        V(healthy), even if a server generates text.
-    type: str
-  always_fail:
-    description:
-      - Whether the task always fails, with O(failure_message), which is then required. It is for the C(rescue) of a
-        run. It prints RV(lines) before that if the verdict is V(problem). It fails in the same way if the host
-        cannot be diagnosed.
-    type: bool
-    default: false
-  host:
-    description:
-      - Name of the host at the beginning of RV(lines).
-    type: str
-  bundle:
-    description:
-      - Path on the host for a redacted archive of the evidence (C(.tar.gz)). Its mode is V(0600).
-    type: path
-  fetch_to:
-    description:
-      - Path on the controller for that archive, which the host then does not keep. A relative path starts in the
-        working directory. If the run has several hosts, each archive has the name of its host in its file name.
-    type: str
+  container: {type: str, default: dgx-spark-speculative, description: "Name of the serving container."}
+  state_directory: {type: path, default: ~/.local/share/dgx-spark-speculative,
+    description: "Directory of the deployments."}
+  cache_directory: {type: path, default: ~/.cache/huggingface/hub,
+    description: "The C(hub) directory of the Hugging Face cache."}
+  socket: {type: path, default: /var/run/docker.sock, description: "The Docker Engine's socket."}
+  probe: {type: bool, default: true,
+    description: "Whether to send the server a short test prompt. Without it, no server is V(healthy)."}
+  failure_message: {type: str,
+    description: "Message with which a run failed. It is compared with the catalogue as well. With it, the verdict is
+      never V(healthy), even if a server generates text."}
+  always_fail: {type: bool, default: false,
+    description: "Whether the task always fails, with O(failure_message), which is then required. It is for the
+      C(rescue) of a run. It prints RV(lines) before that if the verdict is V(problem). It fails in the same way if the
+      host cannot be diagnosed."}
+  host: {type: str, description: "Name of the host at the beginning of RV(lines)."}
+  bundle: {type: path,
+    description: "Path on the host for a redacted archive of the evidence (C(.tar.gz)). Its mode is V(0600)."}
+  fetch_to: {type: str,
+    description: "Path on the controller for that archive, which the host then does not keep. A relative path starts in
+      the working directory. If the run has several hosts, each archive has the name of its host in its file name."}
 notes:
   - The kernel's log can often be read only by root and the group C(adm).
 """
@@ -115,119 +86,47 @@ verdict:
   type: str
   sample: problem
 findings:
-  description:
-    - Findings, with the root cause first.
+  description: Findings, with the root cause first.
   returned: success
   type: list
   elements: dict
   contains:
-    id:
-      description:
-        - Name of the known problem, which is its anchor in C(docs/troubleshooting.md), or V(unknown).
-      type: str
-    cause:
-      description:
-        - Cause of the problem.
-      type: str
-    fix:
-      description:
-        - Fix of the problem, as a sentence.
-      type: str
-    evidence:
-      description:
-        - Line or fact that shows the problem.
-      type: str
-    where:
-      description:
-        - Name of the source that contains the evidence.
-      type: str
-    source:
-      description:
-        - Public page, thread or file that describes the problem.
-      type: str
-    severity:
-      description:
-        - V(cause), V(hint) for a consequence or something possibly related, V(warning) or V(information).
-      type: str
+    id: {type: str,
+      description: "Name of the known problem, which is its anchor in C(docs/troubleshooting.md), or V(unknown)."}
+    cause: {type: str, description: "Cause of the problem."}
+    fix: {type: str, description: "Fix of the problem, as a sentence."}
+    evidence: {type: str, description: "Line or fact that shows the problem."}
+    where: {type: str, description: "Name of the source that contains the evidence."}
+    source: {type: str, description: "Public page, thread or file that describes the problem."}
+    severity: {type: str,
+      description: "V(cause), V(hint) for a consequence or something possibly related, V(warning) or V(information)."}
   sample:
-    - id: docker_not_running
-      cause: Docker is installed but not running
-      fix: Start it with 'sudo systemctl start docker'. 'journalctl -u docker' shows why it stopped.
-      evidence: "/var/run/docker.sock: No such file or directory"
-      where: docker
-      source: Docker documentation
-      severity: cause
-lines:
-  description:
-    - The diagnosis as text, with one line for the verdict and for each finding.
-  returned: success
-  type: list
-  elements: str
-  sample:
-    - problem found
+    - {id: docker_not_running, cause: Docker is installed but not running, severity: cause, where: docker,
+       fix: "Start it with 'sudo systemctl start docker'. 'journalctl -u docker' shows why it stopped.",
+       evidence: "/var/run/docker.sock: No such file or directory", source: Docker documentation}
+lines: {returned: success, type: list, elements: str, sample: [problem found],
+  description: "The diagnosis as text, with one line for the verdict and for each finding."}
 sources:
-  description:
-    - Sources of the diagnosis.
+  description: Sources of the diagnosis. C(read) says whether a source could be read, and C(detail) is the reason if
+    not, or a note about it.
   returned: success
   type: list
   elements: dict
-  contains:
-    name:
-      description:
-        - Name of the source.
-      type: str
-    read:
-      description:
-        - Whether it could be read.
-      type: bool
-    detail:
-      description:
-        - Reason why it could not be read, or a note about it.
-      type: str
   sample:
-    - name: kernel log
-      read: false
-      detail: "dmesg: read kernel buffer failed: Operation not permitted"
-deployment:
-  description:
-    - Name of the deployment in the serving container. Null if there is none.
-  returned: success
-  type: str
-  sample: single_eagle3
-state:
-  description:
-    - State that the supervisor reports, V(absent) without a container. Null if unknown.
-  returned: success
-  type: str
-  sample: running
-container:
-  description:
-    - The container, with its C(state) as Docker reports it. Null without one, or if Docker is not usable.
-  returned: success
-  type: dict
-  sample:
-    state: running
-cluster:
-  description:
-    - Place of this Spark in its cluster, with C(rank), C(role) and C(nodes). C(options) is a fingerprint of image and
-      engine options. Null for a single Spark.
-  returned: success
-  type: dict
-  sample: null
-machine:
-  description:
-    - Versions that all Sparks of a cluster should share, C(driver) and C(kernel).
-  returned: success
-  type: dict
-  sample:
-    driver: 580.95.05
-    kernel: 6.17.0-1008-nvidia
-bundle:
-  description:
-    - Path of the archive. Null if none was written.
-  returned: success
-  type: str
-  sample: /tmp/report.tar.gz
+    - {name: kernel log, read: false, detail: "dmesg: read kernel buffer failed: Operation not permitted"}
+deployment: {returned: success, type: str, sample: single_eagle3,
+  description: "Name of the deployment in the serving container. Null if there is none."}
+state: {returned: success, type: str, sample: running,
+  description: "State that the supervisor reports, V(absent) without a container. Null if unknown."}
+container: {returned: success, type: dict, sample: {state: running},
+  description: "The container, with its C(state) as Docker reports it. Null without one, or if Docker is not usable."}
+cluster: {returned: success, type: dict, sample: null,
+  description: "Place of this Spark in its cluster, with C(rank), C(role) and C(nodes). C(options) is a fingerprint of
+    image and engine options. Null for a single Spark."}
+machine: {returned: success, type: dict, sample: {driver: 580.95.05, kernel: 6.17.0-1008-nvidia},
+  description: "Versions that all Sparks of a cluster should share, C(driver) and C(kernel)."}
+bundle: {returned: success, type: str, sample: /tmp/report.tar.gz,
+  description: "Path of the archive. Null if none was written."}
 """
 
 import dataclasses

@@ -14,10 +14,9 @@ description:
     Returns the bytes to download and the free disk space. It downloads nothing and changes nothing.
   - A model whose files were verified after a download has a receipt. If all files still have the recorded size and
     time, the model is complete. Its revision is then the commit in the receipt, and the Hub is not asked.
-  - All problems of all models are reported at once.
   - Returns the facts of each model that a memory plan needs. They come from files of a few kilobytes, before any
     download.
-  - Each model of O(model_pair) may be on the Hub or in a directory.
+  - All problems of all models are reported at once.
   - Runs on the host that owns the cache, and needs only Python's standard library.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -26,35 +25,18 @@ extends_documentation_fragment:
   - dgx_spark.speculative._from_hosts
 options:
   repositories:
-    description:
-      - Models on the Hub. The list may be empty.
+    description: Models on the Hub. The list may be empty.
     required: true
     type: list
     elements: dict
     suboptions:
-      id:
-        description:
-          - Name of the model on the Hub, such as V(openai/gpt-oss-120b).
-        type: str
-        required: true
-      revision:
-        description:
-          - Branch, tag or full commit.
-        type: str
-        default: main
-      include:
-        description:
-          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. If it is empty, all files are
-            wanted.
-        type: list
-        elements: str
-        default: []
-      exclude:
-        description:
-          - Shell patterns of files to leave out, even if O(repositories[].include) matches them.
-        type: list
-        elements: str
-        default: []
+      id: {type: str, required: true, description: "Name of the model on the Hub, such as V(openai/gpt-oss-120b)."}
+      revision: {type: str, default: main, description: "Branch, tag or full commit."}
+      include: {type: list, elements: str, default: [],
+        description: "Shell patterns of the wanted files, matched as C(huggingface_hub) does. If it is empty, all files
+          are wanted."}
+      exclude: {type: list, elements: str, default: [],
+        description: "Shell patterns of files to leave out, even if O(repositories[].include) matches them."}
   directories:
     description:
       - Models in directories of the host, as absolute paths. A directory must contain a complete model, which is
@@ -65,72 +47,36 @@ options:
     type: list
     elements: path
     default: []
-  cache_directory:
-    description:
-      - The C(hub) directory of the Hugging Face cache, which contains the C(models--*) directories.
-    type: path
-    default: ~/.cache/huggingface/hub
+  cache_directory: {type: path, default: ~/.cache/huggingface/hub,
+    description: "The C(hub) directory of the Hugging Face cache, which contains the C(models--*) directories."}
   model_pair:
-    description:
-      - Target model and draft model that are to be deployed together. Their files C(config.json) are compared. Without
-        both models, nothing is compared.
+    description: Target model and draft model that are to be deployed together, each on the Hub or in a directory. Their
+      files C(config.json) are compared. Without both models, nothing is compared.
     type: dict
     default: {}
     suboptions:
-      target:
-        description:
-          - Name of the target model on the Hub, or its directory.
-        type: str
-      draft:
-        description:
-          - Name of the draft model on the Hub, or its directory.
-        type: str
-      method:
-        description:
-          - Speculation method, such as V(eagle3).
-        type: str
-  receipts_directory:
-    description:
-      - Directory of the receipts of verified downloads.
-    type: path
-    required: true
-  endpoint:
-    description:
-      - URL of the Hub.
-    type: str
-    default: https://huggingface.co
-  token:
-    description:
-      - Access token for the Hub, sent with every request. Without it, requests are anonymous.
-    type: str
-  missing_token:
-    description:
-      - Reaction to an anonymous request that the Hub refuses. V(fail) fails the task. V(report) sets RV(token_needed),
-        so that the caller looks for a token only if one is needed.
-    type: str
-    choices: [fail, report]
-    default: fail
-  after_step:
-    description:
-      - Name of the step that has just provided all files, such as V(the download), for the message. The task then fails
-        if a model is not verified or one of O(files) is missing.
-    type: str
-  offline:
-    description:
-      - Whether to send the Hub no request. A model without a matching receipt is then not complete, and its
-        RV(repositories[].source) is V(none).
-    type: bool
-    default: false
-  verify:
-    description:
-      - Whether to treat all models as not verified, so that a download or copy reads every file again. A receipt covers
-        the size and the time of the files, and not their bytes.
-    type: bool
-    default: false
+      target: {type: str, description: "Name of the target model on the Hub, or its directory."}
+      draft: {type: str, description: "Name of the draft model on the Hub, or its directory."}
+      method: {type: str, description: "Speculation method, such as V(eagle3)."}
+  receipts_directory: {type: path, required: true, description: "Directory of the receipts of verified downloads."}
+  endpoint: {type: str, default: "https://huggingface.co", description: "URL of the Hub."}
+  token: {type: str,
+    description: "Access token for the Hub, sent with every request. Without it, requests are anonymous."}
+  missing_token: {type: str, choices: [fail, report], default: fail,
+    description: "Reaction to an anonymous request that the Hub refuses. V(fail) fails the task. V(report) sets
+      RV(token_needed), so that the caller looks for a token only if one is needed."}
+  after_step: {type: str,
+    description: "Name of the step that has just provided all files, such as V(the download), for the message. The task
+      then fails if a model is not verified or one of O(files) is missing."}
+  offline: {type: bool, default: false,
+    description: "Whether to send the Hub no request. A model without a matching receipt is then not complete, and its
+      C(source) in RV(repositories) is V(none)."}
+  verify: {type: bool, default: false,
+    description: "Whether to treat all models as not verified, so that a download or copy reads every file again. A
+      receipt covers the size and the time of the files, and not their bytes."}
   follow:
-    description:
-      - Whether to wait and ask again while the Hub limits requests, and to show the remaining time. The task still
-        fails if the limit lasts longer than an hour, and in check mode.
+    description: Whether to wait and ask again while the Hub limits requests, and to show the remaining time. The task
+      still fails if the limit lasts longer than an hour, and in check mode.
     default: false
   reference:
     description:
@@ -140,29 +86,15 @@ options:
         completed by the facts that the head has read, and RV(bytes) is that of the head.
     type: list
     elements: dict
-  files:
-    description:
-      - Further files of the models, such as tiktoken encodings. Keys are paths, values are SHA-256 checksums.
-    type: dict
-    default: {}
-  tiktoken_encodings:
-    description:
-      - Tokenizer files of gpt-oss, which are checked in O(tiktoken_directory) like O(files).
-    type: list
-    elements: str
-    choices: [o200k_base, cl100k_base]
-    default: []
-  tiktoken_directory:
-    description:
-      - Directory of these files. It need not exist yet.
-    type: str
-  foreign_paths:
-    description:
-      - Reaction to directories that a download must write and that belong to another user. V(refuse) is an error.
-        V(accept) is for a run that fixes the ownership before it downloads.
-    type: str
-    choices: [refuse, accept]
-    default: refuse
+  files: {type: dict, default: {},
+    description: "Further files of the models, such as tiktoken encodings. Keys are paths, values are SHA-256
+      checksums."}
+  tiktoken_encodings: {type: list, elements: str, choices: [o200k_base, cl100k_base], default: [],
+    description: "Tokenizer files of gpt-oss, which are checked in O(tiktoken_directory) like O(files)."}
+  tiktoken_directory: {type: str, description: "Directory of these files. It need not exist yet."}
+  foreign_paths: {type: str, choices: [refuse, accept], default: refuse,
+    description: "Reaction to directories that a download must write and that belong to another user. V(refuse) is an
+      error. V(accept) is for a run that fixes the ownership before it downloads."}
   cache:
     description:
       - Settings to inspect the cache itself, too. The directory that is found is then used. RV(cache) contains the
@@ -173,17 +105,10 @@ options:
         inspected.
     type: dict
     suboptions:
-      from_environment:
-        description:
-          - Whether to use the directory of E(HF_HUB_CACHE) or E(HF_HOME) in the login shell, if set, instead of
-            O(cache_directory).
-        type: bool
-        default: false
-      state_directory:
-        description:
-          - Directory of the deployments.
-        type: path
-        required: true
+      from_environment: {type: bool, default: false,
+        description: "Whether to use the directory of E(HF_HUB_CACHE) or E(HF_HOME) in the login shell, if set, instead
+          of O(cache_directory)."}
+      state_directory: {type: path, required: true, description: "Directory of the deployments."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -206,303 +131,58 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-cache:
-  description:
-    - Facts of the cache, and of files and variables that belong to it.
-  returned: success, if O(cache) is given
-  type: dict
-  contains:
-    directory:
-      description:
-        - Directory of the cache that was inspected.
-      type: str
-      sample: /home/me/.cache/huggingface/hub
-    login_environment:
-      description:
-        - Variables that an interactive login shell of this user exports. V(null) for a variable that is not set.
-      type: dict
-      sample: {HF_HOME: /data/huggingface, HF_HUB_CACHE: null}
-    foreign:
-      description:
-        - Paths that a run with O(repositories) must write, and that another user owns and has closed to this one. Empty
-          if receipts cover all models.
-      type: list
-      elements: dict
-      contains:
-        path:
-          description:
-            - Path of the directory. It may be missing if this user cannot create it.
-          type: str
-        owner:
-          description:
-            - Owner of the directory, or of a file in it.
-          type: str
-        recursive:
-          description:
-            - Whether the owner of its content must change, too.
-          type: bool
-        command:
-          description:
-            - Command with which an administrator gives it to the login user.
-          type: str
-      sample:
-        - path: /home/me/.cache/huggingface/hub
-          owner: root
-          recursive: false
-          command: "sudo chown me: /home/me/.cache/huggingface/hub"
-    token_files:
-      description:
-        - Paths of the token files beside the cache.
-      type: list
-      elements: str
-      sample: [/home/me/.cache/huggingface/token]
-    models:
-      description:
-        - The models in the cache.
-      type: list
-      elements: dict
-      contains:
-        id:
-          description:
-            - Name of the model.
-          type: str
-        directory:
-          description:
-            - Directory of the model.
-          type: str
-        bytes_on_disk:
-          description:
-            - Bytes that removing the directory would free.
-          type: int
-        fetched_here:
-          description:
-            - Whether the model has a receipt of this collection.
-          type: bool
-        in_use:
-          description:
-            - Whether a deployment uses the model.
-          type: bool
-        unused_files:
-          description:
-            - Files that no deployment uses, as C(path), the first part of their path, and C(bytes), the bytes that only
-              they need.
-          type: list
-          elements: dict
-        incomplete_downloads:
-          description:
-            - Incomplete downloads, with C(path) and C(bytes).
-          type: list
-          elements: dict
-      sample:
-        - id: openai/gpt-oss-120b
-          directory: /home/me/.cache/huggingface/hub/models--openai--gpt-oss-120b
-          bytes_on_disk: 195800000000
-          fetched_here: true
-          in_use: true
-          unused_files:
-            - path: metal/
-              bytes: 65200000000
-            - path: original/
-              bytes: 65200000000
-          incomplete_downloads: []
-    lines:
-      description:
-        - The same as text. Empty if there is nothing to report.
-      type: list
-      elements: str
-      sample:
-        - "Complete already: openai/gpt-oss-120b (65.2 GB)."
-lines:
-  description:
-    - Result of the check of O(directories), as text.
-  returned: success
-  type: list
-  elements: str
-  sample:
-    - "Complete in a directory: /models/gpt-oss-120b (65.3 GB)."
-files_missing:
-  description:
-    - Paths of O(files) that are missing or have another checksum.
-  returned: success
-  type: list
-  elements: str
-  sample: [/home/user/.local/share/dgx-spark-speculative/single_eagle3/tiktoken_encodings/o200k_base.tiktoken]
-repositories:
-  description:
-    - The models, in the order of O(repositories).
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    id:
-      description:
-        - Name of the model.
-      type: str
-    revision:
-      description:
-        - Requested revision.
-      type: str
-    include:
-      description:
-        - Patterns of wanted files.
-      type: list
-      elements: str
-    exclude:
-      description:
-        - Patterns of unwanted files.
-      type: list
-      elements: str
-    commit:
-      description:
-        - Commit of the revision. V(null) if it is unknown.
-      type: str
-    directory:
-      description:
-        - Directory of the model in the cache, whether it exists or not.
-      type: str
-    snapshot:
-      description:
-        - Directory in the cache that has or will have the files of the commit. V(null) if the commit is unknown.
-      type: str
-    complete:
-      description:
-        - Whether all wanted files are present with the right size.
-      type: bool
-    verified:
-      description:
-        - Whether their checksums were verified after the download, and size and time have not changed since.
-      type: bool
-    missing:
-      description:
-        - Wanted files that are missing or have another size, with C(path) and C(size) in bytes.
-      type: list
-      elements: dict
-    files:
-      description:
-        - Wanted files, with C(path), C(size) in bytes, and C(blob), the name of the file with the bytes in the cache.
-          Empty if they are unknown.
-      type: list
-      elements: dict
-    bytes_total:
-      description:
-        - Size of all wanted files, in bytes. V(null) if it is unknown.
-      type: int
-    bytes_weights:
-      description:
-        - Size of the files with weights, in bytes. V(null) if it is unknown.
-      type: int
-    bytes_missing:
-      description:
-        - Bytes to download, without incomplete downloads that will be continued. V(null) if they are unknown.
-      type: int
-    bytes_on_disk:
-      description:
-        - Bytes that the directory of the model occupies now.
-      type: int
-    gated:
-      description:
-        - Whether the Hub gives the model only to users who accepted its licence. V(null) if it is unknown.
-      type: bool
-    incomplete_downloads:
-      description:
-        - Incomplete downloads that no missing file will continue, each with its path and size in bytes.
-      type: list
-      elements: dict
-    source:
-      description:
-        - Source of the list of files.
-      type: str
-      choices: [receipt, hub, none]
-  sample:
-    - id: nvidia/gpt-oss-120b-Eagle3-long-context
-      revision: main
-      include: []
-      exclude: []
-      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
-      directory: /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context
-      snapshot: >-
-        /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
-      complete: false
-      verified: false
-      missing: [{path: model.safetensors, size: 430946000}]
-      files:
-        - path: config.json
-          size: 6114
-          blob: 95d09f2b10159347eece71399a7e2e907ea3df4f
-        - path: model.safetensors
-          size: 430946000
-          blob: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-      bytes_total: 430952114
-      bytes_weights: 430946000
-      bytes_missing: 130946000
-      bytes_on_disk: 300006114
-      gated: false
-      incomplete_downloads: []
-      source: hub
-unverified:
-  description:
-    - Models that must be downloaded or at least verified. An entry contains nothing that changes during that.
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    id:
-      description:
-        - Name of the model.
-      type: str
-    revision:
-      description:
-        - Requested revision.
-      type: str
-    commit:
-      description:
-        - Commit of the revision. V(null) if it is unknown.
-      type: str
-    verify:
-      description:
-        - Always V(true). The receipt of the model must not be used.
-      returned: with O(verify=true)
-      type: bool
-    include:
-      description:
-        - Patterns of wanted files.
-      type: list
-      elements: str
-    exclude:
-      description:
-        - Patterns of unwanted files.
-      type: list
-      elements: str
-  sample:
-    - id: nvidia/gpt-oss-120b-Eagle3-long-context
-      revision: main
-      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
-      include: []
-      exclude: []
+complete: {returned: success, type: bool, sample: false, description: "Whether all models are complete."}
+verified: {returned: success, type: bool, sample: false, description: "Whether all models are verified."}
+bytes: {returned: success, type: int, sample: 431000000,
+  description: "Size in bytes of the wanted files of all models, without models whose size is unknown."}
+bytes_missing: {returned: success, type: int, sample: 131000000,
+  description: "Bytes to download for all models, without models whose size is unknown."}
+incomplete_bytes: {returned: success, type: int, sample: 0,
+  description: "Bytes of all incomplete downloads that no missing file will continue."}
+cache_free_bytes: {returned: success, type: int, sample: 3211231232000,
+  description: "Free disk space for the cache, in bytes."}
+cache_filesystem: {returned: success, type: str, sample: /,
+  description: "Mount point of the file system of the cache."}
 models:
   description:
     - Location of the wanted revision of each model, with its size in bytes. The keys are the names of the models, and
       for O(directories) their paths.
-    - A model in a directory has no C(commit), but a C(fingerprint), which changes if a file is added, removed or
-      written.
+    - C(snapshot) is the directory with the files, whether it exists or not. It is null if the commit is unknown. A
+      model in a directory has no C(commit), but a C(fingerprint), which changes if a file is added, removed or written.
   returned: success
   type: dict
   sample:
     nvidia/gpt-oss-120b-Eagle3-long-context:
-      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
-      snapshot: >-
-        /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
-      bytes: 430952114
-    /models/gpt-oss-120b:
-      commit: null
-      snapshot: /models/gpt-oss-120b
-      bytes: 65280000000
-      fingerprint: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+      {commit: 633caf45f31288cbb70ee237f7c939db707ecc94, bytes: 431000000, snapshot: &snapshot
+        /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70e}
+    /models/gpt-oss-120b: {commit: null, snapshot: /models/gpt-oss-120b, bytes: 65280000000, fingerprint: 9f86d081}
+repositories:
+  description:
+    - The models on the Hub, in the order of O(repositories), whose keys they have.
+    - C(complete) says whether all wanted files are present with the right size. C(verified) says whether their
+      checksums were verified after the download, and size and time have not changed since.
+    - C(files) are the wanted files, each with its C(path), its C(size) in bytes, and C(blob), its name in the cache.
+      C(missing) are those that are missing or have another size. C(incomplete_downloads), with C(path) and C(size),
+      will not be continued.
+    - C(bytes_total) is the size of all wanted files, C(bytes_weights) that of the files with weights. C(bytes_missing)
+      is to be downloaded, and C(bytes_on_disk) is what C(directory) occupies now.
+    - C(gated) says whether the Hub gives the model only to users who accepted its licence. C(source) of the list of
+      files is V(receipt), V(hub) or V(none). A value is null if it is unknown.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {id: nvidia/gpt-oss-120b-Eagle3-long-context, revision: main, include: [], exclude: [],
+       commit: 633caf45f31288cbb70ee237f7c939db707ecc94, snapshot: *snapshot,
+       directory: /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context,
+       complete: false, verified: false, gated: false, source: hub, incomplete_downloads: [],
+       missing: [{path: model.safetensors, size: 430946000}],
+       files: [{path: model.safetensors, size: 430946000, blob: 9f86d081884c7d}],
+       bytes_total: 431000000, bytes_weights: 430946000, bytes_missing: 131000000, bytes_on_disk: 300000000}
 model_facts:
   description:
     - Facts of each model for a memory plan, from its files C(config.json), C(hf_quant_config.json) and
-      C(model.safetensors.index.json). The keys are those of RV(models). A fact that is in none of these files is
-      V(null).
+      C(model.safetensors.index.json). The keys are those of RV(models). A fact that is in none of these files is null.
     - C(weights_bytes) comes from the index. Without an index, it is the size of the files with weights.
     - C(kv_cache_dtype) is V(fp8) if C(hf_quant_config.json) asks for such a KV cache, which TensorRT-LLM follows.
     - C(attention_layers) and C(state_layers) are the layers of a hybrid model that keep keys and values, and those that
@@ -514,127 +194,74 @@ model_facts:
   type: dict
   sample:
     openai/gpt-oss-120b:
-      weights_bytes: 65248815744
-      architecture: GptOssForCausalLM
-      model_type: gpt_oss
-      layers: 36
-      attention_heads: 64
-      kv_heads: 8
-      head_dim: 64
-      hidden_size: 2880
-      vocab_size: 201088
-      max_context: 131072
-      experts: 128
-      active_experts: 4
-      kv_cache_dtype: null
-      attention_layers: null
-      state_layers: null
-      state_values: null
-      convolution_values: null
-      convolution_width: null
-      prediction_layers: null
-bytes:
-  description:
-    - Size in bytes of the wanted files of all models, without models whose size is unknown.
+      {weights_bytes: 65248815744, architecture: GptOssForCausalLM, model_type: gpt_oss, layers: 36,
+       attention_heads: 64, kv_heads: 8, head_dim: 64, hidden_size: 2880, vocab_size: 201088, max_context: 131072,
+       experts: 128, active_experts: 4, kv_cache_dtype: null, attention_layers: null, state_layers: null,
+       state_values: null, convolution_values: null, convolution_width: null, prediction_layers: null}
+model_pair_problems: {returned: success, type: list, elements: str, sample: [],
+  description: "Reasons why the draft model of O(model_pair) does not match the target model, one sentence each."}
+unverified:
+  description: Models that must be downloaded or at least verified. An entry contains nothing that changes during that.
+    With O(verify=true), it also has C(verify), which is V(true).
   returned: success
-  type: int
-  sample: 65682000000
-tiktoken_encodings:
-  description:
-    - SHA-256 checksums of O(tiktoken_encodings), by path.
-  returned: success
-  type: dict
+  type: list
+  elements: dict
+  sample:
+    - {id: nvidia/gpt-oss-120b-Eagle3-long-context, revision: main, include: [], exclude: [],
+       commit: 633caf45f31288cbb70ee237f7c939db707ecc94}
+configuration: {returned: success, type: list, elements: dict, sample: [],
+  description: "Models of which files without weights are missing, such as C(config.json) and the tokenizer. Each is a
+    request for just these files, with the keys of RV(unverified)."}
+files_missing: {returned: success, type: list, elements: str, sample: [/srv/encodings/o200k_base.tiktoken],
+  description: "Paths of O(files) that are missing or have another checksum."}
+tiktoken_encodings: {returned: success, type: dict, sample: {/srv/encodings/o200k_base.tiktoken: 446a9538},
+  description: "SHA-256 checksums of O(tiktoken_encodings), by path."}
 downloads:
-  description:
-    - Missing files of O(tiktoken_encodings), each with C(path), C(url) and C(checksum).
+  description: Missing files of O(tiktoken_encodings).
   returned: success
   type: list
   elements: dict
-configuration:
+  sample:
+    - {path: /srv/encodings/o200k_base.tiktoken, checksum: "sha256:446a9538",
+       url: "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"}
+cache:
   description:
-    - Models of which files without weights are missing, such as C(config.json) and the tokenizer. Each is a request for
-      just these files, with the keys of RV(unverified).
-  returned: success
-  type: list
-  elements: dict
-  sample: []
-complete:
-  description:
-    - Whether all models are complete.
-  returned: success
-  type: bool
-  sample: false
-verified:
-  description:
-    - Whether all models are verified.
-  returned: success
-  type: bool
-  sample: false
-bytes_missing:
-  description:
-    - Bytes to download for all models, without models whose size is unknown.
-  returned: success
-  type: int
-  sample: 130946000
-incomplete_bytes:
-  description:
-    - Bytes of all incomplete downloads that no missing file will continue.
-  returned: success
-  type: int
-  sample: 0
-cache_free_bytes:
-  description:
-    - Free disk space for the cache, in bytes.
-  returned: success
-  type: int
-  sample: 3211231232000
-cache_filesystem:
-  description:
-    - Mount point of the file system of the cache.
-  returned: success
-  type: str
-  sample: /
-model_pair_problems:
-  description:
-    - Reasons why the draft model of O(model_pair) does not match the target model, one sentence each.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-finished:
-  description:
-    - Whether the Hub has answered. If not, which is possible only with O(follow=true), only RV(progress) is returned.
-  returned: success
-  type: bool
-  sample: true
-progress:
-  description:
-    - State of the wait as C(text), with RV(finished=false).
-  returned: when the Hub limits requests
+    - Facts of the cache, and of files and variables that belong to it. C(directory) is the one that was inspected.
+    - C(models) are the models in the cache. C(bytes_on_disk) would be free without the directory of the model.
+      C(fetched_here) says whether the model has a receipt, C(in_use) whether a deployment uses it. C(unused_files) and
+      C(incomplete_downloads) have C(path) and C(bytes) each.
+    - C(foreign) are paths that a run with O(repositories) must write, and that another user owns and has closed to this
+      one. C(command) gives a path to the login user, with its content if C(recursive).
+    - C(token_files) are the paths of the token files beside the cache. C(login_environment) are variables that an
+      interactive login shell exports, or null. C(lines) is the same as text.
+  returned: success, if O(cache) is given
   type: dict
   sample:
-    text: "the Hub limits requests: continues in 4 min"
-attempts:
-  description:
-    - Number of calls of the module.
-  returned: with O(follow=true)
-  type: int
-  sample: 1
-token_needed:
-  description:
-    - Whether the Hub refused an anonymous request for one of the models.
-  returned: success
-  type: bool
-  sample: false
-authorized:
-  description:
-    - Whether requests to the Hub had a token.
-  returned: success
-  type: bool
-  sample: false
+    directory: /home/me/.cache/huggingface/hub
+    models:
+      - {id: openai/gpt-oss-120b, directory: /home/me/.cache/huggingface/hub/models--openai--gpt-oss-120b,
+         bytes_on_disk: 130500000000, fetched_here: true, in_use: true, incomplete_downloads: [],
+         unused_files: [{path: original/, bytes: 65200000000}]}
+    foreign:
+      - {path: /home/me/.cache/huggingface/hub, owner: root, recursive: false,
+         command: "sudo chown me: /home/me/.cache/huggingface/hub"}
+    token_files: [/home/me/.cache/huggingface/token]
+    login_environment: {HF_HOME: /data/huggingface, HF_HUB_CACHE: null}
+    lines: ["Complete already: openai/gpt-oss-120b (65.2 GB)."]
+lines: {returned: success, type: list, elements: str, sample: ["Complete in a directory: /models/x (65.3 GB)."],
+  description: "Result of the check of O(directories), as text."}
+token_needed: {returned: success, type: bool, sample: false,
+  description: "Whether the Hub refused an anonymous request for one of the models."}
+authorized: {returned: success, type: bool, sample: false, description: "Whether requests to the Hub had a token."}
+finished: {returned: success, type: bool, sample: true,
+  description: "Whether the Hub has answered. If not, which is possible only with O(follow=true), only RV(progress) is
+    returned."}
+progress: {returned: when the Hub limits requests, type: dict,
+  sample: {text: "the Hub limits requests: continues in 4 min"},
+  description: "State of the wait as C(text), with RV(finished=false)."}
+attempts: {returned: with O(follow=true), type: int, sample: 1, description: "Number of calls of the module."}
 errors:
-  description:
-    - The problems, one sentence each.
+  description: The problems, one sentence each.
   returned: failure
   type: list
   elements: str

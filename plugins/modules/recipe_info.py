@@ -20,66 +20,35 @@ extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
 options:
-  recipe:
-    description:
-      - Name of a shipped recipe, or path of a recipe file. A relative path starts in the working directory.
-      - The name of the file, without its ending, becomes the name of the deployment.
-    type: str
-  variant:
-    description:
-      - Name of a variant of the recipe, which is read instead of the recipe itself. Used only with O(recipe).
-      - The name of the deployment stays, so that a variant replaces the deployment of the recipe.
-    type: str
-    default: ""
-  directory:
-    description:
-      - Directory with the named recipes. The default is the collection's own C(playbooks/recipes).
-    type: path
-  own_directory:
-    description:
-      - Directory with recipes of your own. A relative path starts in the working directory, and it need not exist.
-      - With it, RV(named) has these recipes, too. Used only without O(recipe).
-    type: path
-  speculation:
-    description:
-      - Whether the recipe keeps its speculation. With V(false), its C(method) is C(none), and its draft model and its
-        own C(speculative_config) are removed.
-      - Its name stays, so that it replaces the deployment with speculation.
-      - Used only with O(recipe).
-    type: bool
-    default: true
-  overrides:
-    description:
-      - Values that replace those of the recipe, by its keys. Used only with O(recipe).
-    type: dict
-    default: {}
+  recipe: {type: str,
+    description: "Name of a shipped recipe, or path of a recipe file. A relative path starts in the working directory.
+      The name of the file, without its ending, becomes the name of the deployment."}
+  variant: {type: str, default: "",
+    description: "Name of a variant of the recipe, which is read instead of the recipe itself. The name of the
+      deployment stays, so that a variant replaces the deployment of the recipe. Used only with O(recipe)."}
+  directory: {type: path,
+    description: "Directory with the named recipes. The default is the collection's own C(playbooks/recipes)."}
+  own_directory: {type: path,
+    description: "Directory with recipes of your own. A relative path starts in the working directory, and it need not
+      exist. With it, RV(named) has these recipes, too. Used only without O(recipe)."}
+  speculation: {type: bool, default: true,
+    description: "Whether the recipe keeps its speculation. With V(false), its C(method) is C(none), and its draft model
+      and its own C(speculative_config) are removed. Its name stays, so that it replaces the deployment with
+      speculation. Used only with O(recipe)."}
+  overrides: {type: dict, default: {},
+    description: "Values that replace those of the recipe, by its keys. Used only with O(recipe)."}
   inputs:
-    description:
-      - Inputs of the role C(speculative_serve) to check together with the recipe, which is returned without them.
-        Fails if a server of the image would refuse one of these engine options. Used only with O(recipe).
+    description: Inputs of the role C(speculative_serve) to check together with the recipe, which is returned without
+      them. Fails if a server of the image would refuse one of these engine options. Used only with O(recipe).
     type: dict
     suboptions:
-      options:
-        description:
-          - Engine options, as in the input C(speculative_serve_options).
-        type: dict
-        default: {}
-      image:
-        description:
-          - Image that replaces the recipe's. The default is the recipe's.
-        type: str
-        default: ""
-      family:
-        description:
-          - Release family that replaces the recipe's. The default is the recipe's.
-        type: str
-        default: ""
-  count_hosts_of:
-    description:
-      - Hosts to count, which must be as many as the recipe needs. V(inventory) counts those of the group C(sparks),
-        V(run) those of this run. Without it, hosts are not counted.
-    type: str
-    choices: [inventory, run]
+      options: {type: dict, default: {}, description: "Engine options, as in the input C(speculative_serve_options)."}
+      image: {type: str, default: "", description: "Image that replaces the recipe's. The default is the recipe's."}
+      family: {type: str, default: "",
+        description: "Release family that replaces the recipe's. The default is the recipe's."}
+  count_hosts_of: {type: str, choices: [inventory, run],
+    description: "Hosts to count, which must be as many as the recipe needs. V(inventory) counts those of the group
+      C(sparks), V(run) those of this run. Without it, hosts are not counted."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -131,59 +100,24 @@ recipe:
   returned: when O(recipe) is given
   type: dict
   sample:
-    name: single_eagle3
-    method: eagle3
-    target: openai/gpt-oss-120b
-    draft: nvidia/gpt-oss-120b-Eagle3-long-context
-    directories: []
-    port: 8000
-    context: 131072
-    concurrency: 1
-    kv_cache: planned
-path:
-  description:
-    - Path of the recipe file.
-  returned: when O(recipe) is given
-  type: str
-  sample: /home/user/recipes/my_models.yml
-recipes:
-  description:
-    - All recipes of O(directory), each in the form of RV(recipe).
-  returned: when O(recipe) is not given
-  type: list
-  elements: dict
-  sample: []
-named:
-  description:
-    - RV(recipes) by name, and the recipes of O(own_directory) by path. These are the values that O(recipe) takes.
-  returned: when O(own_directory) is given
-  type: dict
-  sample: {}
-problems:
-  description:
-    - Errors of the recipes of O(own_directory) that cannot be used.
-  returned: when O(own_directory) is given
-  type: list
-  elements: str
-  sample: []
+    {name: single_eagle3, method: eagle3, target: openai/gpt-oss-120b, draft: nvidia/gpt-oss-120b-Eagle3-long-context,
+     directories: [], port: 8000, context: 131072, concurrency: 1, kv_cache: planned}
+path: {returned: when O(recipe) is given, type: str, sample: /home/user/recipes/my_models.yml,
+  description: "Path of the recipe file."}
+recipes: {returned: when O(recipe) is not given, type: list, elements: dict, sample: [],
+  description: "All recipes of O(directory), each in the form of RV(recipe)."}
+named: {returned: when O(own_directory) is given, type: dict, sample: {},
+  description: "RV(recipes) by name, and the recipes of O(own_directory) by path. These are the values that O(recipe)
+    takes."}
+problems: {returned: when O(own_directory) is given, type: list, elements: str, sample: [],
+  description: "Errors of the recipes of O(own_directory) that cannot be used."}
 table:
-  description:
-    - A row for each of RV(recipes), with texts by column.
+  description: A row for each of RV(recipes), with texts by column.
   returned: when O(recipe) is not given
   type: list
   elements: dict
   sample:
-    - recipe: single_eagle3
-      target model: openai/gpt-oss-120b
-      method: EAGLE-3, draft length 5
-      image: 1.3.0rc12
-      Sparks: "1"
-      variants: qa
-lines:
-  description:
-    - RV(table) as text.
-  returned: when O(recipe) is not given
-  type: list
-  elements: str
-  sample: []
+    - {recipe: single_eagle3, target model: openai/gpt-oss-120b, method: "EAGLE-3, draft length 5", image: 1.3.0rc12,
+       Sparks: "1", variants: qa}
+lines: {returned: when O(recipe) is not given, type: list, elements: str, sample: [], description: "RV(table) as text."}
 """

@@ -52,33 +52,22 @@ options:
         and names none.
       - With a method, a C(speculative_config) in O(options) may have further keys of it. With V(none) it is an error.
     type: str
-  draft_model:
-    description:
-      - Draft model, as a path that exists where the server runs, or as a Hub id.
-      - Required by each O(method) that uses a draft model.
-    type: str
-  max_draft_len:
-    description:
-      - Draft length, in tokens drafted for each pass of the target model.
-      - Required by each O(method) except V(none).
-    type: int
-  target_model:
-    description:
-      - Name of the target model, as a Hub id or a path. It is not written to the file.
-      - Combinations of release, method and model that are reported as bad on a DGX Spark are warnings with the address
-        of the report. Without O(target_model), combinations of particular models are not checked.
-    type: str
-  revision:
-    description:
-      - Commit, branch or tag of the target model on the Hub, written as the engine option C(revision). Another value in
-        O(options) is an error.
-    type: str
-  options:
-    description:
-      - Other engine options, in TensorRT-LLM's own spelling.
-      - A null value is written as null. Leave out a key to keep the server's default.
-    type: dict
-    default: {}
+  draft_model: {type: str,
+    description: "Draft model, as a path that exists where the server runs, or as a Hub id. Required by each O(method)
+      that uses a draft model."}
+  max_draft_len: {type: int,
+    description: "Draft length, in tokens drafted for each pass of the target model. Required by each O(method) except
+      V(none)."}
+  target_model: {type: str,
+    description: "Name of the target model, as a Hub id or a path. It is not written to the file. Combinations of
+      release, method and model that are reported as bad on a DGX Spark are warnings with the address of the report.
+      Without O(target_model), combinations of particular models are not checked."}
+  revision: {type: str,
+    description: "Commit, branch or tag of the target model on the Hub, written as the engine option C(revision).
+      Another value in O(options) is an error."}
+  options: {type: dict, default: {},
+    description: "Other engine options, in TensorRT-LLM's own spelling. A null value is written as null. Leave out a key
+      to keep the server's default."}
   world_size:
     description:
       - Number of ranks of the deployment, which is the number of Sparks.
@@ -142,84 +131,44 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-release:
-  description:
-    - The release, without the rest of an image reference.
-  returned: always
-  type: str
-  sample: 1.3.0rc12
-family:
-  description:
-    - The release family whose rules were used. Empty if the release belongs to none.
-  returned: always
-  type: str
-  sample: "1.3"
-method:
-  description:
-    - Speculation method. V(raw) is a C(speculative_config) in O(options), and V(none) is no speculation.
-  returned: always
-  type: str
-  sample: eagle3
+release: {returned: always, type: str, sample: 1.3.0rc12,
+  description: "The release, without the rest of an image reference."}
+family: {returned: always, type: str, sample: "1.3",
+  description: "The release family whose rules were used. Empty if the release belongs to none."}
+method: {returned: always, type: str, sample: eagle3,
+  description: "Speculation method. V(raw) is a C(speculative_config) in O(options), and V(none) is no speculation."}
 known_issues:
-  description:
-    - Known bad combinations of release, method, model and options. They are also warnings.
+  description: Known bad combinations of release, method, model and options. They are also warnings.
   returned: success
   type: list
   elements: dict
   contains:
-    id:
-      description:
-        - Name of the combination.
-      type: str
-      sample: eagle3-drops-tool-calls-16377
+    id: {type: str, sample: eagle3-drops-tool-calls-16377, description: "Name of the combination."}
     message:
-      description:
-        - Consequence of the combination, and the workaround.
+      description: Consequence of the combination, and the workaround.
       type: str
       sample: with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat
-    url:
-      description:
-        - Address of the report.
-      type: str
-      sample: https://github.com/NVIDIA/TensorRT-LLM/issues/16377
-    refuse:
-      description:
-        - Fields of a request that bring it about, which the API proxy refuses.
-      type: list
-      elements: str
-      sample: []
+    url: {type: str, sample: "https://github.com/NVIDIA/TensorRT-LLM/issues/16377",
+      description: "Address of the report."}
+    refuse: {type: list, elements: str, sample: [],
+      description: "Fields of a request that bring it about, which the API proxy refuses."}
 options:
-  description:
-    - The complete engine options, in the order and the spelling of the file.
+  description: The complete engine options, in the order and the spelling of the file.
   returned: success
   type: dict
   sample:
-    max_batch_size: 1
-    speculative_config:
-      decoding_type: Eagle3
-      max_draft_len: 5
-      speculative_model: /models/draft
-text:
-  description:
-    - The text of the file.
-  returned: success
-  type: str
-  sample: "# Managed by Ansible ...\nmax_batch_size: 1\n"
+    {max_batch_size: 1,
+     speculative_config: {decoding_type: Eagle3, max_draft_len: 5, speculative_model: /models/draft}}
+text: {returned: success, type: str, sample: "# Managed by Ansible ...\nmax_batch_size: 1\n",
+  description: "The text of the file."}
 errors:
-  description:
-    - All errors in the options and parameters.
+  description: All errors in the options and parameters.
   returned: failure of the validation
   type: list
   elements: dict
   contains:
-    path:
-      description:
-        - Place of the error, as a dotted path in the engine options, or the name of a parameter.
-      type: str
-      sample: cuda_graph_config.batch_sizes
-    message:
-      description:
-        - Description of the error, and the valid value if it is known.
-      type: str
-      sample: excludes max_batch_size; keep one of them
+    path: {type: str, sample: cuda_graph_config.batch_sizes,
+      description: "Place of the error, as a dotted path in the engine options, or the name of a parameter."}
+    message: {type: str, sample: excludes max_batch_size; keep one of them,
+      description: "Description of the error, and the valid value if it is known."}
 """

@@ -24,3 +24,20 @@ def run(module: types.ModuleType, arguments: t.Mapping[str, t.Any]) -> dict[str,
     result: dict[str, t.Any] = json.loads(said.getvalue())
     result.pop("invocation", None)
     return result
+
+
+def wrong_documentation(documented: t.Mapping[str, t.Any], result: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names of a result that are not documented, and documented keys of its dictionaries that it lacks."""
+    wrong = sorted(result.keys() - documented.keys() - {"changed"})
+    for name in sorted(result.keys() & documented.keys()):
+        # One may be empty, or unknown.
+        if returned := keys_of({"sample": result[name]}):
+            wrong += [f"{name}.{key}" for key in sorted(keys_of(documented[name]) - returned)]
+    return wrong
+
+
+def keys_of(documented: t.Mapping[str, t.Any]) -> set[str]:
+    """Return the keys of a documented dictionary, or of the first one in a list."""
+    sample = documented.get("contains") or documented.get("sample")
+    first = sample[0] if isinstance(sample, list) and sample else sample
+    return set(first) if isinstance(first, dict) else set()

@@ -119,7 +119,7 @@ def test_the_documentation_of_plugins_has_each_key_once_and_names_what_is_there(
     twice, gone = [], []
     for path in sorted((ROOT / "plugins/modules").glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        keys = re.findall(r"^(\w+):$", text.partition('RETURN = r"""')[2], re.M)
+        keys = re.findall(r"^(\w+):", text.partition('RETURN = r"""')[2], re.M)
         twice += [f"{path.stem}: {key}" for key in keys if keys.count(key) > 1]
         for name, kind in re.findall(r"- plugin: dgx_spark\.speculative\.(\w+)\n +plugin_type: (\w+)", text):
             gone += [] if (ROOT / f"plugins/{kind}/{name}.py").exists() else [f"{path.stem}: {name}"]

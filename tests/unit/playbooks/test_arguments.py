@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.action import report
+from ansible_collections.dgx_spark.speculative.plugins.action import benchmark, report
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import query_spec
 
@@ -26,6 +26,7 @@ FILES = sorted(
 PLUGINS = sorted([*ROOT.glob("plugins/*/*.py"), *ROOT.glob("plugins/*/*.yml")])
 # Actions without a module, whose documentation leaves out suboptions.
 SPECS = {
+    "benchmark": benchmark.OPERATIONS,
     "deployment_plan": {name: query_spec(forms) for name, forms in QUERIES.items()},
     "report": report.REPORTS,
 }

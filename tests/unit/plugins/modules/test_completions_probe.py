@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions, readiness
 from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe
 
@@ -542,6 +543,14 @@ def test_a_tool_call(server: Server, probe: Probe) -> None:
     assert (asked["tool_choice"], asked["temperature"]) == ("auto", 0)
     assert asked["tools"][0]["function"]["name"] == "get_weather"
     assert "stream" not in asked
+
+
+def test_what_is_returned_is_documented(container: Container, server: Server, probe: Probe) -> None:
+    server.ask = answers_tools(200, called())
+    container.says("running")
+    result = probe(**{**container.args, "url": server.url, "expect": ["no such answer"], "tools": True})
+    assert (result["findings"][0]["id"], result["server"]["state"]) == ("wrong_answer", "running")
+    assert modules.wrong_documentation(yaml.safe_load(completions_probe.RETURN), result) == []
 
 
 @pytest.mark.parametrize(

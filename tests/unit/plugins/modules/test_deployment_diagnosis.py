@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import evidence as _evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_diagnosis
@@ -344,6 +345,13 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
     files = unpack(tmp_path / "report.tar.gz")
     assert {"ranks.json", "stalled.log", "peer-lost.log"} <= set(files)
     assert "CANARY" not in "".join(files.values())
+
+
+def test_what_is_returned_is_documented(diagnose: Diagnose, engine: DockerServer, home: Path) -> None:
+    halve(engine, home, 0, "waiting for the worker")
+    result = diagnose()
+    assert result["findings"]
+    assert modules.wrong_documentation(yaml.safe_load(deployment_diagnosis.RETURN), result) == []
 
 
 def test_the_worker_of_two_is_not_asked(diagnose: Diagnose, engine: DockerServer, home: Path, server: Server) -> None:

@@ -1114,6 +1114,17 @@ def test_all_that_is_returned_is_documented() -> None:
         assert {field.name for field in dataclasses.fields(kind)} - names.keys() == set()
 
 
+def test_what_is_documented_is_returned(serving: Spark, look: Look) -> None:
+    paired(serving, 0)
+    ranks(serving, "rocep1s0f1")
+    nccl_says(serving, *RDMA)
+    serving.says("running", peers=[{"address": "127.0.0.1", "reachable": True, "since": 1}])
+    result = look(gather=["status", "log"])
+    documented = yaml.safe_load(deployment_info.RETURN)
+    assert modules.wrong_documentation(documented, result) == []
+    assert modules.wrong_documentation(documented["cluster"]["contains"], result["cluster"]) == []
+
+
 @pytest.mark.parametrize(
     ("engine", "option", "section", "words"),
     [

@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache_inspector, hub
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
@@ -398,3 +399,15 @@ def test_the_cache_alone_is_looked_at_without_the_hub(
     cache = {"state_directory": str(tmp_path), "from_environment": True}
     result = run(server, tmp_path, [], cache=cache, offline=True)
     assert (result["cache"]["directory"], server.requests) == (str(tmp_path / "elsewhere"), [])
+
+
+def test_what_is_returned_is_documented(server: HubServer, tmp_path: Path) -> None:
+    received(tmp_path, COMMIT)
+    wanted = [{"id": "lab/open", "exclude": ["original/*"]}]
+    result = run(server, tmp_path, wanted, verify=True, cache={"state_directory": str(tmp_path)})
+    documented = yaml.safe_load(huggingface_snapshot.RETURN)
+    for name in ("models", "model_facts"):
+        sample = documented.pop(name)["sample"]
+        assert result.pop(name)["lab/open"].keys() == next(iter(sample.values())).keys()
+    assert modules.wrong_documentation(documented, result) == []
+    assert result["cache"]["models"][0].keys() == documented["cache"]["sample"]["models"][0].keys()
