@@ -16,7 +16,7 @@ from pathlib import Path
 from .._docker.access import CDI_FOLDERS
 from .._fabric.ports import functions, read_text
 from .._spark import hotplug as _hotplug
-from .._spark.machine import CONNECTX7, QUERY, parse_meminfo
+from .._spark.machine import CONNECTX7, QUERY
 from .sensor import NotMeasured, Sensor, World
 
 # Keys of /etc/dgx-release, without the serial number.
@@ -77,7 +77,7 @@ def driver(world: World) -> str:
 
 def memory(key: str) -> t.Callable[[World], int]:
     """Return a sensor of one line of /proc/meminfo, in bytes."""
-    return lambda world: parse_meminfo(world.read("/proc/meminfo"))[key]
+    return lambda world: world.read_memory()[key]
 
 
 def uptime(world: World) -> float:
