@@ -29,7 +29,7 @@ from .._docker.image_store import store_of
 from .._docker.inspector import Inspector
 from .._docker.usage import port_use
 from .._models.hub import owner_name
-from .._spark.machine import QUERY, GpuError, LookError, ask_gpu, parse_gpus
+from .._spark.machine import GpuError, LookError, read_gpus
 from .._spark.watched_job import Job
 
 # An ordinary user's PATH need not lead to it.
@@ -260,7 +260,7 @@ class ClusterInspector(Inspector):
 
     def drivers(self) -> list[str]:
         try:
-            return [gpu.driver for gpu in parse_gpus(ask_gpu(QUERY))]
+            return [gpu.driver for gpu in read_gpus()]
         except GpuError:
             return []
 

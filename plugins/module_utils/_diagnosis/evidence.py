@@ -28,7 +28,7 @@ from .._server.lines import tail
 from .._server.server_facts import QUESTION, ServerFacts, ServerInspector
 from .._spark import hotplug as _hotplug
 from .._spark.lock import user_name
-from .._spark.machine import QUERY, GpuError, ask_gpu, ask_gpu_processes, parse_gpus
+from .._spark.machine import GpuError, ask_gpu_processes, read_gpus
 from .._spark.watched_job import Job
 
 Facts = dict[str, t.Any]
@@ -358,7 +358,7 @@ class EvidenceGatherer(Gatherer):
 
     def _gpu(self) -> None:
         try:
-            gpus = parse_gpus(ask_gpu(QUERY))
+            gpus = read_gpus()
             self.facts.gpu_driver = gpus[0].driver if gpus else ""
         except GpuError as e:
             self.facts.gpu_error = str(e)

@@ -16,7 +16,7 @@ from pathlib import Path
 from .._docker.access import CDI_FOLDERS
 from .._fabric.ports import functions, read_text
 from .._spark import hotplug as _hotplug
-from .._spark.machine import CONNECTX7, QUERY
+from .._spark.machine import CONNECTX7, QUERY, find_functions
 from .sensor import NotMeasured, Sensor, World
 
 # Keys of /etc/dgx-release, without the serial number.
@@ -128,7 +128,7 @@ def cdi(world: World) -> list[str]:
 
 
 def hotplug_marker(world: World) -> str:
-    return "armed" if world.path(MARKER).exists() else "not armed"
+    return "armed" if _hotplug.look(world.root)["armed"] else "not armed"
 
 
 def hotplug_state(world: World) -> str:
@@ -137,8 +137,7 @@ def hotplug_state(world: World) -> str:
 
 def cards(world: World) -> list[Path]:
     """Return the PCI functions of a ConnectX-7."""
-    devices = sorted(world.path("/sys/bus/pci/devices").glob("*"))
-    return [device for device in devices if (read_text(device / "vendor"), read_text(device / "device")) == CONNECTX7]
+    return find_functions(world.path("/sys/bus/pci/devices"), CONNECTX7)
 
 
 def pci_connectx(world: World) -> list[str]:
