@@ -152,8 +152,6 @@ REPORTS: dict[str, dict[str, t.Any]] = {
     **{name: form_spec(report) for name, report in FORMS.items()},
 }
 BESIDES: dict[str, dict[str, t.Any]] = {
-    "title": {"type": "str", "default": "Besides"},
-    "items": {"type": "list", "elements": "str", "default": []},
     "endpoint": {"type": "dict"},
     "document": {"type": "dict"},
     "json_path": {"type": "path"},
@@ -171,14 +169,15 @@ def print_report(run: Run, inputs: Mapping) -> Printed:
     return report(run, **options)
 
 
-def keep_document(host: str, document: Mapping | None, inputs: Mapping) -> None:
-    """Write the facts of a host into the JSON file."""
-    if not inputs["json_path"] or document is None:
+def keep_document(host: str, inputs: Mapping, further: Mapping | None) -> None:
+    """Write the facts of a host, with further ones of its report, into the JSON file."""
+    if not inputs["json_path"] or (inputs["document"] is None and further is None):
         return
     # The facts of an earlier run may be outdated.
-    lost = {name: {"unreachable": True} for name in inputs["unreachable"] if name != host}
+    entries = {name: {"unreachable": True} for name in inputs["unreachable"]}
+    entries[host] = {**(inputs["document"] or {}), **(further or {})}
     try:
-        Document(Path.cwd() / inputs["json_path"]).merge({**lost, host: document})
+        Document(Path.cwd() / inputs["json_path"]).merge(entries)
     except ReportError as error:
         raise AnsibleActionFail(str(error)) from None
 
@@ -201,14 +200,10 @@ class ActionModule(ActionBase):
         )
         run = Run(self, str(variables.get("inventory_hostname", "localhost")), variables)
         printed = print_report(run, inputs)
-        lines = printed.lines + section(inputs["title"], inputs["items"])
-        if lines:
+        if printed.lines:
             # One call, so that the lines of hosts that report at once are not mixed.
             brief = None if printed.short is None else f"\n{printed.short}\n"
-            display.display(Report("\n" + "\n".join(lines) + "\n", brief))
-        document = inputs["document"]
-        keep_document(
-            run.host, document if printed.document is None else {**(document or {}), **printed.document}, inputs
-        )
+            display.display(Report("\n" + "\n".join(printed.lines) + "\n", brief))
+        keep_document(run.host, inputs, printed.document)
         failed = {"failed": True, "msg": printed.refusal} if printed.problems else {}
-        return {"changed": False, "lines": lines, "problems": list(printed.problems), **failed}
+        return {"changed": False, "lines": printed.lines, "problems": list(printed.problems), **failed}

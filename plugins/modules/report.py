@@ -27,8 +27,6 @@ options:
   field_report: {type: dict, description: "The field check to write as HTML and JSON, without tokens, addresses and
     names."}
   reveal: {type: dict, description: "Secret files on the host to show once. The task must set C(no_log=true)."}
-  title: {type: str, default: Besides, description: "The heading of O(items)."}
-  items: {type: list, elements: str, default: [], description: "Sentences to print below the lines."}
   endpoint: {type: dict, description: "The endpoint of the API proxy, for O(summary)."}
   document: {type: dict, description: "The facts to write to O(json_path)."}
   json_path: {type: path, description: "The JSON file on the controller, with one entry for each host."}

@@ -258,7 +258,7 @@ class EvidenceGatherer(Gatherer):
 
     def _clock(self) -> None:
         self.facts.kernel_release = os.uname().release
-        self.facts.boot_time = self.facts.now - float(self.read_text("proc/uptime").split()[0])
+        self.facts.boot_time = self.facts.now - float(self.read_text("/proc/uptime").split()[0])
 
     def _docker(self) -> str | None:
         evidence, detail = self.facts, super()._docker()
@@ -368,11 +368,11 @@ class EvidenceGatherer(Gatherer):
         self.facts.shared_memory = disk_of("shared memory", self._machine.root / "dev/shm")
 
     def _network(self) -> None:
-        routes = [self.read_text("proc/net/route"), ""]
+        routes = [self.read_text("/proc/net/route"), ""]
         if (self._machine.root / "proc/net/ipv6_route").exists():
-            routes[1] = self.read_text("proc/net/ipv6_route")
+            routes[1] = self.read_text("/proc/net/ipv6_route")
         self.facts.default_route = has_default_route(*routes)
-        self.facts.name_servers = parse_name_servers(self.read_text("etc/resolv.conf"))
+        self.facts.name_servers = parse_name_servers(self.read_text("/etc/resolv.conf"))
 
     def _owner(self) -> str | None:
         if not self._cache.exists():

@@ -25,13 +25,16 @@ class Inspector:
         self._machine = machine
         self._engine = engine or Engine(params["socket"])
 
-    def read_text(self, path: str) -> str:
-        """Return the text of a file below the root directory."""
-        return (self._machine.root / path).read_text(encoding="utf-8", errors="replace")
+    def path(self, name: str) -> Path:
+        """Return a file of the machine, whose root is another directory in tests."""
+        return self._machine.root / name.lstrip("/")
+
+    def read_text(self, name: str) -> str:
+        return self.path(name).read_text(encoding="utf-8", errors="replace")
 
     def read_memory(self) -> dict[str, int]:
         """Return the values of /proc/meminfo in bytes."""
-        return parse_meminfo(self.read_text("proc/meminfo"))
+        return parse_meminfo(self.read_text("/proc/meminfo"))
 
     def find_slot(self) -> Answer | None:
         """Return the serving container, or the standby container if that runs again."""

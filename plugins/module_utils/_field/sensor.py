@@ -40,20 +40,13 @@ class World(Gatherer):
         self.root, self.state_directory, self.container, self.socket = root, state_directory, container, socket
         self.run = run
 
-    def path(self, name: str) -> Path:
-        return self.root / name.lstrip("/")
-
-    def read(self, name: str) -> str:
-        """Return a file's text."""
+    def read_text(self, name: str) -> str:
         try:
-            return self.path(name).read_text(encoding="utf-8", errors="replace").strip("\0 \n")
+            return super().read_text(name).strip("\0 \n")
         except FileNotFoundError:
             raise NotMeasured(f"there is no {name}") from None
         except OSError as error:
             raise NotMeasured(f"{name} cannot be read ({error.strerror or error})") from None
-
-    def read_text(self, path: str) -> str:
-        return self.read(f"/{path}")
 
     def output(self, *command: str, deadline: float = 15.0) -> str:
         """Return the output of a program."""

@@ -12,7 +12,7 @@ import math
 import typing as t
 
 from .conditions import CONDITIONS, condition, differing_conditions, named
-from .point import drafts
+from .point import drafts, measured
 
 Report = t.Mapping[str, t.Any]
 Figure = t.Mapping[str, t.Any]
@@ -108,7 +108,7 @@ def _reach(figure: Figure) -> float | None:
 
 
 def _measured(report: Report) -> dict[int, t.Mapping[str, t.Any]]:
-    return {drafts(p): p for p in report["points"] if not p["error"] and p.get("tokens_per_second")}
+    return {drafts(p): p for p in measured(report["points"]) if not p["error"]}
 
 
 def _differences(before: Report, after: Report) -> t.Iterator[Difference]:

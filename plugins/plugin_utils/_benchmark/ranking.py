@@ -17,7 +17,7 @@ import typing as t
 
 from .._engines.methods import method_words
 from .conditions import differing_conditions, engine_words
-from .point import Point, called, drafts, fastest_drafting, without_drafts
+from .point import Point, called, drafts, fastest_drafting, measured, without_drafts
 from .statistics import Figure, ratio
 
 Report = t.Mapping[str, t.Any]
@@ -128,8 +128,8 @@ def _ways(reports: t.Sequence[Report]) -> t.Iterator[Way]:
     engines: set[str] = set()
     for report in reports:
         engine = engine_words(report)
-        off = without_drafts(report["points"])
-        if off and off["tokens_per_second"] and engine not in engines:
+        off = without_drafts(measured(report["points"]))
+        if off and engine not in engines:
             engines.add(engine)
             yield Way(f"{engine} {called(0)}", report["title"], off)
         best = fastest_drafting(report["points"])
@@ -174,8 +174,8 @@ def _notes(reports: t.Sequence[Report], ways: t.Sequence[Way], prompts: int) -> 
             yield f"{report['title']}: {report['verdict']['sentence']}"
     plain: dict[str, list[float]] = {}
     for report in reports:
-        off = without_drafts(report["points"])
-        if off and off["tokens_per_second"]:
+        off = without_drafts(measured(report["points"]))
+        if off:
             plain.setdefault(engine_words(report), []).append(off["tokens_per_second"]["mean"])
     for engine, speeds in plain.items():
         if min(speeds) < max(speeds) * (1 - STEADY):

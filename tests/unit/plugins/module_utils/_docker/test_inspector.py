@@ -55,4 +55,4 @@ def test_files_are_those_below_the_root(tmp_path: Path) -> None:
     inspector = Inspector({"socket": "/nonexistent"}, Machine(tmp_path))
     assert inspector.read_memory() == {"MemTotal": 2048}
     with pytest.raises(FileNotFoundError):
-        inspector.read_text("proc/uptime")
+        inspector.read_text("/proc/uptime")
