@@ -10,7 +10,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._report.updates import Row
+from ..module_utils._updates.updates import Row
 from ..plugin_utils._engines.registry import engine_of
 from ..plugin_utils._recipe.recipe import RECIPES, RecipeError, find, load, shipped, without_drafts
 from ..plugin_utils._report.updates import deployed_models, is_recipe_of, nothing, report

@@ -154,7 +154,7 @@ def look(
         if not params["any_format"]:
             require_format(labels, *used_records(state, params["deployment"], labels))
         return load_records(state, params["deployment"], labels, slot["rdma_filter"])
-    from ..module_utils._report.cluster_facts import ClusterInspector
+    from ..module_utils._cluster.cluster_facts import ClusterInspector
 
     return ClusterInspector(state, params["cluster"], Machine()).look()
 

@@ -44,7 +44,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._docker.image_store import own_platform
 from ..module_utils._models.disk import ModelSpec
 from ..module_utils._models.hub import Hub
-from ..module_utils._report.updates import Row, image_row, model_row
+from ..module_utils._updates.updates import Row, image_row, model_row
 
 # A report does not wait as long as a download.
 DELAYS = (1.0,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import is_made
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cluster.cluster_facts import is_made
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0f2b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0"
 STATE = "/home/me/.local/share/dgx-spark-speculative"

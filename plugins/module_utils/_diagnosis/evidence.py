@@ -28,7 +28,7 @@ from .._server.lines import tail
 from .._server.server_facts import QUESTION, ServerFacts, ServerInspector
 from .._spark import hotplug as _hotplug
 from .._spark.lock import user_name
-from .._spark.machine import QUERY, GpuError, ask_gpu, ask_gpu_processes, parse_gpus
+from .._spark.machine import GpuError, ask_gpu_processes, read_gpus
 from .._spark.watched_job import Job
 
 Facts = dict[str, t.Any]
@@ -258,16 +258,13 @@ class EvidenceGatherer(Gatherer):
 
     def _clock(self) -> None:
         self.facts.kernel_release = os.uname().release
-        self.facts.boot_time = self.facts.now - float(self._text("proc/uptime").split()[0])
+        self.facts.boot_time = self.facts.now - float(self.read_text("/proc/uptime").split()[0])
 
     def _docker(self) -> str | None:
         evidence, detail = self.facts, super()._docker()
         if evidence.docker == "usable":
-            listed = [
-                docker.brief_container(row, self._engine.container(row["Id"]))
-                for row in self._engine.get("/containers/json")
-            ]
-            evidence.containers, evidence.gpu_processes = usage.holdings(self._machine, listed, ask_gpu_processes())
+            running, processes = self.list_running(), ask_gpu_processes()
+            evidence.containers, evidence.gpu_processes = usage.holdings(self._machine, running, processes)
         return detail
 
     def _docker_log(self) -> str | None:
@@ -361,7 +358,7 @@ class EvidenceGatherer(Gatherer):
 
     def _gpu(self) -> None:
         try:
-            gpus = parse_gpus(ask_gpu(QUERY))
+            gpus = read_gpus()
             self.facts.gpu_driver = gpus[0].driver if gpus else ""
         except GpuError as e:
             self.facts.gpu_error = str(e)
@@ -371,11 +368,11 @@ class EvidenceGatherer(Gatherer):
         self.facts.shared_memory = disk_of("shared memory", self._machine.root / "dev/shm")
 
     def _network(self) -> None:
-        routes = [self._text("proc/net/route"), ""]
+        routes = [self.read_text("/proc/net/route"), ""]
         if (self._machine.root / "proc/net/ipv6_route").exists():
-            routes[1] = self._text("proc/net/ipv6_route")
+            routes[1] = self.read_text("/proc/net/ipv6_route")
         self.facts.default_route = has_default_route(*routes)
-        self.facts.name_servers = parse_name_servers(self._text("etc/resolv.conf"))
+        self.facts.name_servers = parse_name_servers(self.read_text("/etc/resolv.conf"))
 
     def _owner(self) -> str | None:
         if not self._cache.exists():

@@ -19,21 +19,11 @@ from pathlib import Path
 from .._deployment.cluster_view import environment_of
 from .._deployment.names import LABEL
 from .._spark.lock import user_name
-from .._spark.machine import ask_gpu_processes, parse_meminfo
-from .access import (
-    Machine,
-    answering_engine,
-    brief_container,
-    brief_image,
-    brief_slot,
-    gpu_support,
-    same_filesystem,
-    silent_engine,
-)
+from .._spark.machine import ask_gpu_processes
+from .access import Machine, answering_engine, brief_image, brief_slot, gpu_support, same_filesystem, silent_engine
 from .caches import caches_of
-from .engine import Answer, Engine
-from .image_marks import is_unfinished
 from .image_store import own_architecture, store_of
+from .inspector import Inspector
 from .published_ports import parse
 from .usage import addresses_of, holdings, is_here, is_slots, memory_holders, port_use
 
@@ -173,7 +163,7 @@ def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
     return sorted({mount["Source"] for row in own for mount in row.get("Mounts") or [] if mount.get("Source")})
 
 
-class DockerInspector:
+class DockerInspector(Inspector):
     """Gather the facts of Docker. Raise ValueError, with a sentence, for an invalid parameter."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine, marks: Path) -> None:
@@ -182,11 +172,9 @@ class DockerInspector:
         except ValueError:
             raise ValueError(f"Looking at a port needs an IP address, which {params['address']!r} is not.") from None
         self._published = [parse(port) for port in params["published_ports"]]
-        self._params = params
+        super().__init__(params, machine)
         # The directory with the marks of unfinished images.
         self._marks = marks
-        self._machine = machine
-        self._engine = Engine(params["socket"])
 
     def act(self) -> Docker:
         result: dict[str, t.Any] = {
@@ -223,7 +211,7 @@ class DockerInspector:
         if not self._params["usage"]:
             return {"containers": containers, "memory": None}
         containers, processes = holdings(self._machine, containers, ask_gpu_processes())
-        meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
+        meminfo = self.read_memory()
         slot = next((container for container in containers if container["name"] == slot_name), None)
         # A size that the driver does not report may be the largest, so then the sum is unknown.
         sizes = [process["bytes"] for process in processes if process["container"] == slot_name]
@@ -279,17 +267,12 @@ class DockerInspector:
             **result,
         }
 
-    def _image(self, reference: str) -> Answer | None:
-        """Return an image; None if it is missing or not finished."""
-        return None if is_unfinished(self._marks, reference) else self._engine.image(reference)
-
     def _inspect(self) -> dict[str, t.Any]:
         params, container = self._params, self._params["container"]
-        listed = self._engine.get("/containers/json")
-        slot = self._engine.slot(container) if container else None
-        image = self._image(params["image"]) if params["image"] else None
+        slot = self.find_slot()
+        image = self.find_image(self._marks, params["image"]) if params["image"] else None
         return {
-            "containers": [brief_container(row, self._engine.container(row["Id"])) for row in listed],
+            "containers": self.list_running(),
             "slot": {**brief_slot(slot), "rdma_filter": environment_of(slot).get("NCCL_IB_HCA", "")} if slot else None,
             "standby": bool(container and slot and self._engine.standby(container)),
             "image": brief_image(image) if image else None,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .._deployment.bandwidth import read_bandwidth
 from .._spark import hotplug as _hotplug
-from .._spark.machine import CONNECTX7, LookError, count_functions
+from .._spark.machine import CONNECTX7, LookError, find_functions
 from . import fabric_filter
 from .netplan import FILE, PENDING, STATUS, claims, declared_renderer, generated_for, is_ours, named_in, netplan_files
 
@@ -414,7 +414,7 @@ class Look:
         peer = controller(self._environment)
         return {
             "ports": ports(interfaces),
-            "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
+            "connectx": len(find_functions(self._root / "sys/bus/pci/devices", CONNECTX7)),
             "hotplug": _hotplug.look(self._root),
             "starter": _hotplug.starter(self._root),
             "filter": fabric_filter.look(self._runner, self._root),

@@ -16,7 +16,7 @@ from pathlib import Path
 from .._docker.access import CDI_FOLDERS
 from .._fabric.ports import functions, read_text
 from .._spark import hotplug as _hotplug
-from .._spark.machine import CONNECTX7, QUERY, parse_meminfo
+from .._spark.machine import CONNECTX7, QUERY, find_functions
 from .sensor import NotMeasured, Sensor, World
 
 # Keys of /etc/dgx-release, without the serial number.
@@ -40,12 +40,12 @@ def virtualisation(world: World) -> str:
 
 
 def product(world: World) -> str:
-    vendor, name = (world.read(f"/sys/class/dmi/id/{part}") for part in ("sys_vendor", "product_name"))
+    vendor, name = (world.read_text(f"/sys/class/dmi/id/{part}") for part in ("sys_vendor", "product_name"))
     return f"{vendor} {name}"
 
 
 def firmware(world: World) -> str:
-    version, date = (world.read(f"/sys/class/dmi/id/{part}") for part in ("bios_version", "bios_date"))
+    version, date = (world.read_text(f"/sys/class/dmi/id/{part}") for part in ("bios_version", "bios_date"))
     return f"{version} of {date}"
 
 
@@ -55,16 +55,16 @@ def assignments(text: str) -> dict[str, str]:
 
 
 def dgx_release(world: World) -> list[str]:
-    result = assignments(world.read("/etc/dgx-release"))
+    result = assignments(world.read_text("/etc/dgx-release"))
     return [f"{key} {result[key]}" for key in DGX_KEYS if key in result]
 
 
 def os_release(world: World) -> str:
-    return assignments(world.read("/etc/os-release"))["PRETTY_NAME"]
+    return assignments(world.read_text("/etc/os-release"))["PRETTY_NAME"]
 
 
 def kernel(world: World) -> str:
-    return world.read("/proc/sys/kernel/osrelease")
+    return world.read_text("/proc/sys/kernel/osrelease")
 
 
 def gpu(world: World) -> str:
@@ -72,16 +72,16 @@ def gpu(world: World) -> str:
 
 
 def driver(world: World) -> str:
-    return world.read("/proc/driver/nvidia/version").splitlines()[0]
+    return world.read_text("/proc/driver/nvidia/version").splitlines()[0]
 
 
 def memory(key: str) -> t.Callable[[World], int]:
     """Return a sensor of one line of /proc/meminfo, in bytes."""
-    return lambda world: parse_meminfo(world.read("/proc/meminfo"))[key]
+    return lambda world: world.read_memory()[key]
 
 
 def uptime(world: World) -> float:
-    return round(float(world.read("/proc/uptime").split()[0]) / 3600, 1)
+    return round(float(world.read_text("/proc/uptime").split()[0]) / 3600, 1)
 
 
 def packages(world: World) -> list[str]:
@@ -128,17 +128,16 @@ def cdi(world: World) -> list[str]:
 
 
 def hotplug_marker(world: World) -> str:
-    return "armed" if world.path(MARKER).exists() else "not armed"
+    return "armed" if _hotplug.look(world.root)["armed"] else "not armed"
 
 
 def hotplug_state(world: World) -> str:
-    return world.read(SLOT_STATE)
+    return world.read_text(SLOT_STATE)
 
 
 def cards(world: World) -> list[Path]:
     """Return the PCI functions of a ConnectX-7."""
-    devices = sorted(world.path("/sys/bus/pci/devices").glob("*"))
-    return [device for device in devices if (read_text(device / "vendor"), read_text(device / "device")) == CONNECTX7]
+    return find_functions(world.path("/sys/bus/pci/devices"), CONNECTX7)
 
 
 def pci_connectx(world: World) -> list[str]:

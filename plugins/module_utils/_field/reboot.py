@@ -61,7 +61,7 @@ def same_machine(controller: Controller, world: World) -> list[str]:
     """Return the problem that Ansible runs on this Spark, with any connection."""
     local = (controller.get("connection") or "").rpartition(".")[2] == "local"
     its_own = controller.get("machine_id")
-    same = local or (bool(its_own) and world.read("/etc/machine-id") == its_own)
+    same = local or (bool(its_own) and world.read_text("/etc/machine-id") == its_own)
     return ["Ansible runs on this very machine; run it on another one"] if same else []
 
 
@@ -80,7 +80,7 @@ def connected(world: World, port: int | None) -> bool:
     result = False
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(NotMeasured):
-            for line in world.read(f"/proc/net/{table}").splitlines()[1:]:
+            for line in world.read_text(f"/proc/net/{table}").splitlines()[1:]:
                 _number, local, _peer, state = line.split()[:4]
                 result |= state == ESTABLISHED and int(local.rpartition(":")[2], 16) == port
     return result

@@ -8,17 +8,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import typing as t
 from pathlib import Path
 
 from .._deployment.cluster_view import RANK_LABEL
 from .._deployment.names import LABEL
-from .._deployment.records import Record, current
-from .._deployment.records import deployment_directory as directory_of
+from .._deployment.records import Record
+from .._docker.access import Machine
 from .._docker.engine import Engine, EngineError
 from .._fabric.ports import run
+from .._server.deployment_facts import DOCKER, DeploymentFacts, Gatherer
+
+Program = t.Callable[..., tuple[int, str, str]]
+NO_ENGINE = "the Docker Engine cannot be asked"
 
 
 class NotMeasured(Exception):
@@ -29,23 +31,18 @@ class NotInstalled(NotMeasured):
     """The program that would measure it is not there."""
 
 
-@dataclasses.dataclass
-class World:
-    """The machine of the sensors. Tests use another root, other programs and another Engine."""
+class World(Gatherer):
+    """The machine of the sensors, and its deployment. Tests use another root, other programs and another Engine."""
 
-    root: Path
-    state_directory: Path
-    container: str
-    socket: str
-    run: t.Callable[..., tuple[int, str, str]] = run
+    def __init__(self, root: Path, state_directory: Path, container: str, socket: str, run: Program = run) -> None:
+        params = {"container": container, "state_directory": state_directory}
+        super().__init__(DeploymentFacts(), params, Machine(root), Engine(socket))
+        self.root, self.state_directory, self.container, self.socket = root, state_directory, container, socket
+        self.run = run
 
-    def path(self, name: str) -> Path:
-        return self.root / name.lstrip("/")
-
-    def read(self, name: str) -> str:
-        """Return a file's text."""
+    def read_text(self, name: str) -> str:
         try:
-            return self.path(name).read_text(encoding="utf-8", errors="replace").strip("\0 \n")
+            return super().read_text(name).strip("\0 \n")
         except FileNotFoundError:
             raise NotMeasured(f"there is no {name}") from None
         except OSError as error:
@@ -63,24 +60,34 @@ class World:
 
     def ask(self, path: str) -> t.Any:
         """Return the answer of the Docker Engine; None for what it does not know."""
-        return self._asked(lambda engine: engine.find(path))
-
-    def _asked(self, question: t.Callable[[Engine], t.Any]) -> t.Any:
         try:
-            return question(Engine(self.socket))
+            return self._engine.find(path)
         except (OSError, EngineError) as error:
             reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-            raise NotMeasured(f"the Docker Engine cannot be asked ({reason})") from None
+            raise NotMeasured(f"{NO_ENGINE} ({reason})") from None
+
+    def _gathered(self, name: str, step: t.Callable[[], str | None], failure: str) -> DeploymentFacts:
+        """Return the facts after a step, which is taken once. Raise NotMeasured if its source could not be read."""
+        if name not in (source.name for source in self.facts.sources):
+            self._look(name, step)
+        reason = self.facts.unread(name)
+        if reason is not None:
+            raise NotMeasured(f"{failure} ({reason.rstrip('.')})")
+        return self.facts
+
+    def _slot(self) -> None:
+        self.facts.slot = self.find_slot()
 
     def slot(self) -> dict[str, t.Any]:
         """Return the container that serves, or has served, as Docker describes it."""
-        result: dict[str, t.Any] | None = self._asked(lambda engine: engine.slot(self.container))
+        result = self._gathered(DOCKER, self._slot, NO_ENGINE).slot
         if result is None:
             raise NotMeasured("nothing is deployed here; deploy something, and check again")
         return result
 
     def labels(self) -> dict[str, str]:
-        return (self.slot().get("Config") or {}).get("Labels") or {}
+        self.slot()
+        return self.facts.labels
 
     def require_head(self) -> None:
         """Raise NotMeasured on a worker."""
@@ -89,28 +96,24 @@ class World:
 
     def record(self) -> Record:
         """Return the record of the verified deployment."""
-        labels = self.labels()
-        result = current(self.state_directory, labels)
+        name = self.labels().get(f"{LABEL}deployment", self.container)
+        result = self._gathered("record.json", self._record, "record.json cannot be read").record
         if result is None:
-            name = labels.get(f"{LABEL}deployment", self.container)
             raise NotMeasured(f"{name} is not verified in its present configuration")
         return result
 
     def directory(self) -> Path:
         """Return the directory of the deployment's files."""
-        result = directory_of(self.state_directory, self.labels())
+        self.slot()
+        result = self._gathered("record.json", self._record, "record.json cannot be read").directory
         if result is None:
             raise NotMeasured(f"the container {self.container} is none of this collection's")
         return result
 
     def state(self) -> dict[str, t.Any]:
         """Return the server's state, as the container's main process wrote it."""
-        path = self.directory() / "state" / "state.json"
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise NotMeasured(f"{path.name} cannot be read") from None
-        return data if isinstance(data, dict) else {}
+        self.directory()
+        return self._gathered("state.json", self._state, "state.json cannot be read").state or {}
 
 
 class Sensor(t.NamedTuple):

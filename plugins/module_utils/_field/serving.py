@@ -26,7 +26,6 @@ from .._diagnosis import memory_curve
 from .._diagnosis.memory_curve import GIB
 from .._engines.registry import log_of
 from .._server.lines import last_run, read_end
-from .._spark.machine import parse_meminfo
 from .sensor import NotMeasured, Sensor, World
 
 # The log is rotated at 20 MB, and the KV cache lines are at the beginning of a start.
@@ -177,7 +176,7 @@ def health(world: World) -> int:
 def cold_import(world: World) -> list[str]:
     """Return the seconds in which the image imports its engine in a temporary container."""
     package = log_of(world.record()).engine
-    free = parse_meminfo(world.read("/proc/meminfo"))["MemAvailable"]
+    free = world.read_memory()["MemAvailable"]
     if free < IMPORT_NEEDS:
         raise NotMeasured(
             f"only {free / 1e9:.0f} GB of memory are available, and {IMPORT_NEEDS / 1e9:.0f} are wanted for that;"
@@ -202,7 +201,7 @@ def watch(world: World, until: Path, deadline: float, pause: float = 1.0) -> lis
     began = time.monotonic()
     samples = []
     while True:
-        now = parse_meminfo(world.read("/proc/meminfo"))
+        now = world.read_memory()
         samples.append([round(time.monotonic() - began, 1), now["MemFree"], now["MemAvailable"]])
         if until.exists() or time.monotonic() - began > deadline:
             break

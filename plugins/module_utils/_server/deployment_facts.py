@@ -20,8 +20,8 @@ from .._deployment import cluster_view, nccl, records
 from .._docker import access as docker
 from .._docker.engine import Engine, EngineError
 from .._docker.image_store import store_of
+from .._docker.inspector import Inspector
 from .._spark.lock import user_name
-from .._spark.machine import parse_meminfo
 from .._spark.watched_job import Job
 from . import completions
 from .lines import tail
@@ -158,17 +158,14 @@ def started_at(moment: t.Any, now: float) -> float | None:
     return None if started is None or started > now + 1 else started
 
 
-class Gatherer:
+class Gatherer(Inspector):
     """Gather facts one after the other; each step leaves a Source. A subclass defines the steps."""
 
     def __init__(
         self, facts: DeploymentFacts, params: t.Mapping[str, t.Any], machine: docker.Machine, engine: Engine
     ) -> None:
+        super().__init__(params, machine, engine)
         self.facts = facts
-        self._params = params
-        self._machine = machine
-        self._engine = engine
-        self._cache = Path(params["cache_directory"])
         facts.container, facts.state_directory = params["container"], Path(params["state_directory"])
         facts.now = time.time()
         facts.user = user_name(machine.uid)
@@ -183,8 +180,9 @@ class Gatherer:
             # An incomplete or foreign file must not hide the other sources.
             self.facts.sources.append(Source(name, False, f"it is not as expected ({type(e).__name__}: {e})"))
 
-    def _text(self, path: str) -> str:
-        return (self._machine.root / path).read_text(encoding="utf-8", errors="replace")
+    @property
+    def _cache(self) -> Path:
+        return Path(self._params["cache_directory"])
 
     def _docker(self) -> str | None:
         facts, socket = self.facts, self._engine.path
@@ -206,7 +204,7 @@ class Gatherer:
             return facts.docker_detail
         facts.docker, facts.docker_info = "usable", info
         facts.gpu_by = docker.gpu_support(self._machine, info)
-        facts.slot = self._engine.slot(facts.container)
+        facts.slot = self.find_slot()
         if facts.slot is None:
             return f"there is no container {facts.container}"
         facts.container = str(facts.slot["Name"]).lstrip("/")
@@ -281,7 +279,7 @@ class Gatherer:
         return None
 
     def _memory(self) -> None:
-        self.facts.memory = parse_meminfo(self._text("proc/meminfo"))
+        self.facts.memory = self.read_memory()
 
     def _disks(self) -> None:
         places = [("the models", self._cache), ("the deployments", self.facts.state_directory)]

@@ -89,6 +89,11 @@ def ask_gpu(command: t.Sequence[str]) -> str:
     return output
 
 
+def read_gpus() -> list[Gpu]:
+    """Return the GPUs. Raise GpuError if they cannot be asked."""
+    return parse_gpus(ask_gpu(QUERY))
+
+
 def parse_compute_apps(output: str) -> list[GpuProcess]:
     """Parse the output of GPU_PROCESSES. Sizes are in MiB, and a name may contain commas."""
     result = []
@@ -137,8 +142,8 @@ def oom_daemons(root: Path) -> list[str]:
     return sorted(names & {"earlyoom", "systemd-oomd"})
 
 
-def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
-    """Count the PCI functions with this vendor and device in a directory such as /sys/bus/pci/devices."""
+def find_functions(devices: Path, wanted: tuple[str, str]) -> list[Path]:
+    """Return the PCI functions with this vendor and device in a directory such as /sys/bus/pci/devices."""
 
     def identity(device: Path) -> tuple[str, ...]:
         try:
@@ -146,7 +151,7 @@ def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
         except OSError:
             return ()
 
-    return sum(identity(device) == wanted for device in devices.glob("*"))
+    return sorted(device for device in devices.glob("*") if identity(device) == wanted)
 
 
 def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
@@ -215,10 +220,10 @@ def look() -> Facts:
     """Return the facts of this machine."""
     gpus, error = [], ""
     try:
-        gpus = parse_gpus(ask_gpu(QUERY))
+        gpus = read_gpus()
     except GpuError as e:
         error = str(e)
-    witness = count_functions(DEVICES, GB10) > 0 or DRIVER.exists()
+    witness = bool(find_functions(DEVICES, GB10)) or DRIVER.exists()
     memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
     reasons = problems(gpus, error, witness)
     return {

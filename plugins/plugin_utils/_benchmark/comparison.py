@@ -11,30 +11,15 @@ from __future__ import annotations
 import math
 import typing as t
 
-from .._engines.registry import ENGINES
-from .point import drafts
+from .conditions import CONDITIONS, condition, differing_conditions, named
+from .point import drafts, measured
 
 Report = t.Mapping[str, t.Any]
 Figure = t.Mapping[str, t.Any]
 
 FIGURES = ("tokens_per_second", "speedup", "pass_ms", "acceptance_length", "ttft_s")
-# In what the reports may differ, in words.
-FACTS = {
-    "title": "title",
-    "deployment": "deployment",
-    "engine": "engine",
-    "method": "method",
-    "image.reference": "image",
-    "image.id": "image id",
-    "image.digests": "image digest",
-    "models": "model",
-    "hardware": "hardware",
-    "versions": "version",
-    "settings": "setting",
-    "prompts": "prompts",
-}
-# Of these a difference changes what was asked.
-ASKED = ("setting ", "prompts")
+# Of these conditions a difference changes what was asked.
+ASKED = {"settings", "prompts"}
 
 
 class Change(t.TypedDict):
@@ -75,7 +60,6 @@ class Comparison(t.TypedDict):
 def compare(before: Report, after: Report) -> Comparison:
     """Return the later report seen from the earlier one."""
     old, new = _measured(before), _measured(after)
-    differences = list(_differences(before, after))
     return Comparison(
         date=before["date"],
         verdict=before["verdict"]["sentence"],
@@ -86,8 +70,8 @@ def compare(before: Report, after: Report) -> Comparison:
             )
             for number in sorted(old.keys() & new.keys())
         ],
-        differences=differences,
-        notes=list(_notes(differences, old, new)),
+        differences=list(_differences(before, after)),
+        notes=list(_notes(differing_conditions((before, after)), old, new)),
     )
 
 
@@ -124,49 +108,22 @@ def _reach(figure: Figure) -> float | None:
 
 
 def _measured(report: Report) -> dict[int, t.Mapping[str, t.Any]]:
-    return {drafts(p): p for p in report["points"] if not p["error"] and p.get("tokens_per_second")}
-
-
-def flat(value: t.Any, name: str = "") -> dict[str, str]:
-    """Nested facts as name and text; what is unknown is left out."""
-    if isinstance(value, t.Mapping):
-        result: dict[str, str] = {}
-        for key, item in value.items():
-            result |= flat(item, f"{name} {key}".strip())
-        return result
-    if isinstance(value, (list, tuple)):
-        value = ", ".join(str(item) for item in value)
-    return {} if value is None or value == "" else {name: str(value)}
-
-
-def named(key: str) -> str:
-    """Return the key of a fact in words."""
-    return ENGINES[key].words if key in ENGINES else key.replace("_", " ")
+    return {drafts(p): p for p in measured(report["points"]) if not p["error"]}
 
 
 def _differences(before: Report, after: Report) -> t.Iterator[Difference]:
-    for path, what in FACTS.items():
-        old, new = (flat(_at(report, path)) for report in (before, after))
+    for path, what in CONDITIONS.items():
+        old, new = (condition(report, path) for report in (before, after))
         for name in [*old, *(name for name in new if name not in old)]:
             if old.get(name) != new.get(name):
                 yield Difference(what=f"{what} {named(name)}".strip(), before=old.get(name), after=new.get(name))
 
 
-def _at(report: Report, path: str) -> t.Any:
-    value: t.Any = report
-    for key in path.split("."):
-        value = (value or {}).get(key)
-    return value
-
-
-def _notes(
-    differences: t.Sequence[Difference], old: t.Mapping[int, t.Any], new: t.Mapping[int, t.Any]
-) -> t.Iterator[str]:
+def _notes(differing: t.Collection[str], old: t.Mapping[int, t.Any], new: t.Mapping[int, t.Any]) -> t.Iterator[str]:
     if not old.keys() & new.keys():
         yield "No draft length was measured in both, so there is nothing to compare."
-    asked = any(difference["what"].startswith(ASKED) for difference in differences)
     counts = any(old[number]["n"] != new[number]["n"] for number in old.keys() & new.keys())
-    if asked or counts:
+    if counts or not ASKED.isdisjoint(differing):
         yield "The two did not ask the same: settings or prompts differ, so a factor is not of the change alone."
-    elif not differences:
+    elif not differing:
         yield "Image, models and settings are the same in both: this is how much two measurements of the same differ."

@@ -13,7 +13,8 @@ import typing as t
 from pathlib import Path
 
 from .._engines.methods import method_words
-from .comparison import Change, Comparison, compare, flat, judgement, named
+from .comparison import Change, Comparison, compare, judgement
+from .conditions import engine_words, flat, named
 from .plots import (
     WITHOUT_MATPLOTLIB,
     acceptance_chance,
@@ -25,7 +26,7 @@ from .plots import (
     points_with,
 )
 from .point import called, drafting, drafts, label
-from .ranking import Ranking, engine_words, fastest_way
+from .ranking import Ranking, fastest_way
 from .table import acceptance_length, digits, interval, is_chosen, mean, short
 from .template import page_template
 

@@ -36,6 +36,11 @@ def drafting(points: t.Iterable[Point]) -> list[Point]:
     return [point for point in points if drafts(point)]
 
 
+def measured(points: t.Iterable[Point]) -> list[Point]:
+    """Return the points with a speed."""
+    return [point for point in points if point.get("tokens_per_second")]
+
+
 def without_drafts(points: t.Iterable[Point]) -> Point | None:
     """Return the one that the others are compared with, if it was asked for."""
     return next((point for point in points if not drafts(point)), None)
@@ -43,9 +48,8 @@ def without_drafts(points: t.Iterable[Point]) -> Point | None:
 
 def fastest_drafting(points: t.Iterable[Point]) -> Point | None:
     """Return the fastest of the points with speculation, by speed-up if that is known."""
-    fast = [point for point in drafting(points) if point.get("tokens_per_second")]
 
     def order(point: Point) -> tuple[float, float]:
         return ((point.get("speedup") or {}).get("mean") or 0, point["tokens_per_second"]["mean"])
 
-    return max(fast, key=order, default=None)
+    return max(measured(drafting(points)), key=order, default=None)

@@ -16,8 +16,8 @@ import statistics
 import typing as t
 
 from .._engines.methods import method_words
-from .._engines.registry import ENGINES
-from .point import Point, called, drafts, fastest_drafting, without_drafts
+from .conditions import differing_conditions, engine_words
+from .point import Point, called, drafts, fastest_drafting, measured, without_drafts
 from .statistics import Figure, ratio
 
 Report = t.Mapping[str, t.Any]
@@ -26,8 +26,8 @@ ALL = "all prompts"
 ALIKE = 0.01
 # Without speculation, one engine is as fast in all reports, unless something else used the Spark.
 STEADY = 0.1
-# What has to be equal for a difference in speed to be one of engine and method, in words.
-CONDITIONS = {
+# Conditions that have to be equal for a difference in speed to be one of engine and method, in words.
+EQUAL = {
     "hardware": "They ran on different hardware or drivers",
     "settings": "They were measured with different settings",
     "prompts": "They were measured with different prompts of the same names",
@@ -90,12 +90,6 @@ class Ranking:
     notes: tuple[str, ...]
 
 
-def engine_words(report: Report) -> str:
-    """Return the engine of a report as users call it."""
-    name = str(report.get("engine") or "")
-    return ENGINES[name].words if name in ENGINES else name or "unknown engine"
-
-
 def is_same_way(before: Report, after: Report) -> bool:
     """Return whether two reports are of one engine and method, so that their draft lengths can be compared."""
     return all(before.get(key) == after.get(key) for key in ("engine", "method"))
@@ -134,8 +128,8 @@ def _ways(reports: t.Sequence[Report]) -> t.Iterator[Way]:
     engines: set[str] = set()
     for report in reports:
         engine = engine_words(report)
-        off = without_drafts(report["points"])
-        if off and off["tokens_per_second"] and engine not in engines:
+        off = without_drafts(measured(report["points"]))
+        if off and engine not in engines:
             engines.add(engine)
             yield Way(f"{engine} {called(0)}", report["title"], off)
         best = fastest_drafting(report["points"])
@@ -171,16 +165,17 @@ def _notes(reports: t.Sequence[Report], ways: t.Sequence[Way], prompts: int) -> 
     models = [{(name, str(commit)) for name, commit in (report.get("models") or {}).items()} for report in reports]
     if not set.intersection(*models):
         yield "The reports have no model in common, so the answers differ in quality, which is not measured here."
-    for key, words in CONDITIONS.items():
-        if any(report.get(key) != reports[0].get(key) for report in reports):
+    differing = differing_conditions(reports)
+    for key, words in EQUAL.items():
+        if key in differing:
             yield f"{words}, so a difference in speed is not of engine and method alone."
     for report in reports:
         if report["verdict"]["kind"] == "again":
             yield f"{report['title']}: {report['verdict']['sentence']}"
     plain: dict[str, list[float]] = {}
     for report in reports:
-        off = without_drafts(report["points"])
-        if off and off["tokens_per_second"]:
+        off = without_drafts(measured(report["points"]))
+        if off:
             plain.setdefault(engine_words(report), []).append(off["tokens_per_second"]["mean"])
     for engine, speeds in plain.items():
         if min(speeds) < max(speeds) * (1 - STEADY):

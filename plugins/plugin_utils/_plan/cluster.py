@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from pathlib import PurePosixPath
 
+from ...module_utils._cluster.cluster_facts import KEY, digest
 from ...module_utils._deployment.names import LABEL
-from ...module_utils._report.cluster_facts import KEY, digest
 from ...module_utils._spark.watched_job import PROGRAM
 from .._recipe.text import fraction_words, group_by_value, join_words
 from .images import is_copied

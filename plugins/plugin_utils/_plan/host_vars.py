@@ -77,19 +77,6 @@ def with_hostvars(
     return {**variables, "deployment_recipe": templated(variables.get("deployment_recipe")), "hostvars": hosts}
 
 
-def resolved(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
-    """Complete the arguments with facts of each Spark: `from_hosts` names a variable for a part of the query."""
-    whole = dict(arguments)
-    for part, name in (whole.pop("from_hosts", None) or {}).items():
-        known = read_from_hosts(variables, name)
-        if part in subjects:
-            whole[part] = known
-        else:
-            subject = next((subject for subject in subjects if subject in whole), part)
-            whole[subject] = {**(whole.get(subject) or {}), part: known}
-    return whole
-
-
 def _value(variables: Variables, name: str) -> t.Any:
     value: t.Any = variables
     for part in name.split("."):

@@ -112,7 +112,7 @@ def plain(default: t.Any) -> t.Any:
     return {} if default is EMPTY else [] if default == () else default
 
 
-def form_spec(answer: t.Callable[..., Result]) -> dict[str, t.Any]:
+def form_spec(answer: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     """Return the arguments of a form: the parameters of its function but for the first, which is the run."""
     hints, spec = t.get_type_hints(answer), {}
     for name, parameter in list(inspect.signature(answer).parameters.items())[1:]:

@@ -12,7 +12,7 @@ import typing as t
 
 from ...module_utils._deployment.lines import wrap_text
 from ...module_utils._models.cache import amount
-from ...module_utils._report.updates import BRANCH, LOCAL, NEWER, UNKNOWN, Row, short
+from ...module_utils._updates.updates import BRANCH, LOCAL, NEWER, UNKNOWN, Row, short
 from .._recipe.recipe import with_models
 
 MODELS = ("target_model", "draft_model")

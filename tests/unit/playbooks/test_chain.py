@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import trusted_digest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cluster.cluster_facts import trusted_digest
 
 from tests.unit import plays
 

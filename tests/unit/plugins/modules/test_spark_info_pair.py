@@ -14,11 +14,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cluster.cluster_facts import (
     ClusterInspector,
     digest,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import image_marks
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 from tests.unit import modules

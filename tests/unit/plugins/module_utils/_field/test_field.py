@@ -236,6 +236,16 @@ def test_what_serves(world: World, deployed: t.Callable[..., None]) -> None:
     assert reason(link.by_rdma, world) == "what is deployed here serves on one Spark"
 
 
+def test_all_rows_of_the_server_are_of_one_moment(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(state={"state": "running", "loading_s": 91.5}, image={"reference": "release:1"})
+    before = serving.image(world), serving.loading_time(world)
+    for path in world.state_directory.glob("demo/**/*.json"):
+        path.unlink()
+    Path(world.socket).unlink()
+    assert (serving.image(world), serving.loading_time(world)) == before == ("release:1", 91.5)
+    assert serving.state(world) == "running, running"
+
+
 PEAK = "[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 91.46 GiB"
 ALLOCATED = "[MemUsageChange] Allocated {} GiB for max tokens in paged KV cache ({})."
 

@@ -14,7 +14,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
     GpuProcess,
     ask_gpu,
     ask_gpu_processes,
-    count_functions,
+    find_functions,
     parse_compute_apps,
     parse_gpus,
     parse_meminfo,
@@ -71,7 +71,7 @@ def test_only_functions_of_one_kind_are_counted(tmp_path: Path) -> None:
         (tmp_path / name / "vendor").write_text(f"{vendor}\n", encoding="ascii")
         (tmp_path / name / "device").write_text(f"{device}\n", encoding="ascii")
     (tmp_path / "empty").mkdir()
-    assert count_functions(tmp_path, ("0x15b3", "0x1021")) == 1
+    assert len(find_functions(tmp_path, ("0x15b3", "0x1021"))) == 1
 
 
 MISMATCH = "nvidia-smi says 'Failed to initialize NVML: Driver/library version mismatch'"

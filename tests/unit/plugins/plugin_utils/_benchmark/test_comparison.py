@@ -10,7 +10,6 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import (
     change,
     compare,
-    flat,
     judgement,
 )
 
@@ -100,7 +99,3 @@ def test_nothing_in_common() -> None:
 def test_a_failed_point_is_not_compared() -> None:
     found = compare(reports.fails(), reports.report(draft_lengths=(0, 8)))
     assert [row["drafts"] for row in found["rows"]] == [0]
-
-
-def test_flat() -> None:
-    assert flat({"a": {"b": 1, "c": None}, "d": [1, 2], "e": "", "f": 0}) == {"a b": "1", "d": "1, 2", "f": "0"}

@@ -53,13 +53,3 @@ def test_of_its_own_a_host_knows_what_only_the_play_has() -> None:
         variables(look={"fabric": 3}), {"from_hosts": {"hosts": {"fabric": "look.fabric"}}}, lambda value: value
     )
     assert host_vars.read_from_hosts(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
-
-
-def test_it_completes_what_is_asked_or_is_that_itself() -> None:
-    found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
-    asked = host_vars.resolved(
-        variables(), {"preflight": {"table": True}, "from_hosts": {"hosts": "look.fabric"}}, ["lines", "preflight"]
-    )
-    assert asked == {"preflight": {"table": True, "hosts": found}}
-    asked = host_vars.resolved(variables(), {"from_hosts": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
-    assert asked == {"statuses": found, "document": {}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._updates.updates import Row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import updates
 
 TARGET: dict[str, t.Any] = {"id": "a/target", "directory": "", "revision": "main", "include": [], "exclude": ["m/*"]}

@@ -23,13 +23,13 @@ import typing as t
 from pathlib import Path
 
 from .._deployment.names import LABEL
-from .._docker.access import Machine, brief_container, brief_slot, mount_point, nearest_existing
-from .._docker.engine import Engine, EngineError
-from .._docker.image_marks import is_unfinished
+from .._docker.access import Machine, brief_slot, mount_point, nearest_existing
+from .._docker.engine import EngineError
 from .._docker.image_store import store_of
+from .._docker.inspector import Inspector
 from .._docker.usage import port_use
 from .._models.hub import owner_name
-from .._spark.machine import QUERY, GpuError, LookError, ask_gpu, parse_gpus, parse_meminfo
+from .._spark.machine import GpuError, LookError, read_gpus
 from .._spark.watched_job import Job
 
 # An ordinary user's PATH need not lead to it.
@@ -218,32 +218,30 @@ class ClusterFacts(t.TypedDict):
     spooled_bytes: int
 
 
-class ClusterInspector:
+class ClusterInspector(Inspector):
     """One look at one of them."""
 
     def __init__(self, state: Path, params: dict[str, t.Any], machine: Machine) -> None:
-        self.params = params
-        self.machine = machine
+        super().__init__(params, machine)
         self.state = state
         self.cluster = self.state / "cluster"
-        self.private = Path(self.params["key"] or "/nonexistent")
-        self.engine = Engine(self.params["socket"])
+        self.private = Path(params["key"] or "/nonexistent")
 
     def look(self) -> ClusterFacts:
         self.check_own()
         # First, since what follows takes its time.
-        clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
+        clock = None if self._params["sent"] is None else round(time.time() - self._params["sent"], 3)
         containers, result = self.docker()
         key = KEY.match(read(self.cluster / "id_ed25519.pub"))
         whole = {
             "hostname": socket.gethostname(),
             "architecture": platform.machine(),
-            "memory_total": parse_meminfo(read(self.machine.root / "proc/meminfo"))["MemTotal"],
+            "memory_total": self.read_memory()["MemTotal"],
             "drivers": self.drivers(),
             "clock_offset": clock,
             "sshd": shutil.which("sshd", path=":".join(SSHD_PLACES)),
             **result,
-            "cluster_image": cluster_image(self.params["image"]),
+            "cluster_image": cluster_image(self._params["image"]),
             "image_made": is_made(result["images"]),
             "ports": self.ports(containers, result["slot"]),
             "state": filesystem(self.state),
@@ -262,7 +260,7 @@ class ClusterInspector:
 
     def drivers(self) -> list[str]:
         try:
-            return [gpu.driver for gpu in parse_gpus(ask_gpu(QUERY))]
+            return [gpu.driver for gpu in read_gpus()]
         except GpuError:
             return []
 
@@ -274,15 +272,14 @@ class ClusterInspector:
         info: dict[str, t.Any] = {}
         state, detail = "usable", ""
         try:
-            info = self.engine.get("/info")
-            listed = self.engine.get("/containers/json") if self.params["ports"] else []
-            containers = [brief_container(one, self.engine.container(one["Id"])) for one in listed]
-            slot = self.engine.slot(self.params["container"])
-            names = {"base": self.params["image"], "cluster": cluster_image(self.params["image"])}
-            images = {key: image_facts(self.image(name)) for key, name in names.items()}
+            info = self._engine.get("/info")
+            containers = self.list_running() if self._params["ports"] else []
+            slot = self.find_slot()
+            names = {"base": self._params["image"], "cluster": cluster_image(self._params["image"])}
+            images = {key: image_facts(self.find_image(self.state / "jobs", name)) for key, name in names.items()}
         except (EngineError, OSError) as e:
-            state, detail = "unusable", f"{self.params['socket']}: {getattr(e, 'strerror', None) or e}"
-        store = store_of(info, self.machine.root)
+            state, detail = "unusable", f"{self._params['socket']}: {getattr(e, 'strerror', None) or e}"
+        store = store_of(info, self._machine.root)
         mount = mount_point(store.path) if store else None
         docker = {
             "state": state,
@@ -297,14 +294,10 @@ class ClusterInspector:
         brief = brief_slot(slot) if slot else None
         return containers, {"docker": docker, "slot": brief, "images": images}
 
-    def image(self, name: str) -> dict[str, t.Any] | None:
-        """Return an image; None if it is missing or not finished."""
-        return None if is_unfinished(self.state / "jobs", name) else self.engine.image(name)
-
     def ports(self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None) -> list[dict[str, t.Any]]:
         """Return the owner of each port."""
         try:
-            return [self.port(containers, slot, port) for port in self.params["ports"]]
+            return [self.port(containers, slot, port) for port in self._params["ports"]]
         except ValueError as e:
             raise LookError(f"Looking at the ports failed, since one has no IP address: {e}.") from e
 
@@ -312,7 +305,7 @@ class ClusterInspector:
         self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None, asked: dict[str, t.Any]
     ) -> dict[str, t.Any]:
         """Return who listens on a port, and whether that is `ours`, this deployment itself."""
-        use = port_use(self.machine, containers, asked["address"], asked["port"])
+        use = port_use(self._machine, containers, asked["address"], asked["port"])
         return {
             "address": asked["address"],
             "port": asked["port"],
@@ -382,7 +375,7 @@ class ClusterInspector:
             return False
 
     def proof(self) -> dict[str, t.Any] | None:
-        args = self.params["proof"]
+        args = self._params["proof"]
         if not args or not args["rails"]:
             return None
         # Only here, as most looks prove nothing.

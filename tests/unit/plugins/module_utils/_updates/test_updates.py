@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec, RemoteFile
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._updates import updates
 
 TAGS = [
     *("latest", "nightly", "spark-single-gpu-dev", "1.3.0rc12-arm64", "1.3.0rc14-arm64"),

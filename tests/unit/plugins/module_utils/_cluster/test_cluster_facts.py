@@ -9,7 +9,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cluster.cluster_facts import (
     authorized_key,
     cluster_image,
     fingerprint,
