@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.client import Refused
 
 from tests.unit.replay_server import FIXTURES, Handler, Server, events, free_port, replay
 
@@ -53,7 +54,7 @@ def test_unusable_url(url: str) -> None:
 
 def test_refused() -> None:
     port = free_port()
-    with pytest.raises(completions.Refused, match=f"^nothing listens on 127.0.0.1 port {port}$"):
+    with pytest.raises(Refused, match=f"^nothing listens on 127.0.0.1 port {port}$"):
         completions.Client(f"http://127.0.0.1:{port}").get("/health")
 
 
@@ -69,7 +70,7 @@ def test_a_port_behind_which_nothing_listens_is_no_server_that_answers_badly(rea
 
         threading.Thread(target=close, daemon=True).start()
         port = proxy.getsockname()[1]
-        with pytest.raises(completions.Refused, match=f"^what listens on 127.0.0.1 port {port} closes connections"):
+        with pytest.raises(Refused, match=f"^what listens on 127.0.0.1 port {port} closes connections"):
             completions.Client(f"http://127.0.0.1:{port}").get("/health")
 
 
