@@ -248,7 +248,9 @@ ANSWER = {"choices": [{"text": " 4"}]}
         (LISTED, 503, ANSWER, False),
         (LISTED, 200, {"choices": []}, False),
         (LISTED, 200, b"<html>", False),
-        *((models, 200, ANSWER, False) for models in ({"data": None}, [], b"<html>")),
+        ({"data": None}, 200, ANSWER, False),
+        ([], 200, ANSWER, False),
+        (b"<html>", 200, ANSWER, False),
     ],
 )
 def test_what_is_an_answer(models: t.Any, status: int, answer: t.Any, answered: bool) -> None:
