@@ -90,8 +90,9 @@ def hints_of(kind: type) -> dict[str, t.Any]:
 class _Reader:
     """Reads a value, and collects what is wrong with it. What it returns counts only if nothing is."""
 
-    def __init__(self, ignore_unknown: bool) -> None:
+    def __init__(self, ignore_unknown: bool, allow_null: bool = True) -> None:
         self.ignore_unknown = ignore_unknown
+        self.allow_null = allow_null
         self.mismatches: list[Mismatch] = []
 
     def refuse(self, path: KeyPath, reason: str) -> None:
@@ -137,12 +138,14 @@ class _Reader:
     def _read_union(self, hints: t.Sequence[t.Any], value: t.Any, path: KeyPath) -> t.Any:
         kinds = [hint for hint in hints if hint is not type(None)]
         if value is None and len(kinds) < len(hints):
+            if not self.allow_null:
+                self.refuse(path, "is null")
             return None
         if len(kinds) == 1:
             return self.read_part(kinds[0], value, path)
         of_fields: list[Mismatch] = []
         for kind in kinds:
-            reader = _Reader(self.ignore_unknown)
+            reader = _Reader(self.ignore_unknown, self.allow_null)
             result = reader.read_part(kind, value, path)
             if not reader.mismatches:
                 return result
@@ -197,12 +200,14 @@ def _without(value: t.Any, path: KeyPath) -> t.Any:
 
 
 def keep_matching(kind: t.Any, value: t.Any) -> t.Any:
-    """Return a copy of a value without the parts that have another type; None if nothing is left.
+    """Return a copy of a value without the parts that have another type or are null; None if nothing is left.
 
     An item of a list goes as a whole. A missing part is no reason to drop another one.
     """
+    reader = _Reader(ignore_unknown=True, allow_null=False)
+    reader.read_part(kind, value, ())
     paths = set()
-    for path, _reason in find_mismatches(kind, value):
+    for path, _reason in reader.mismatches:
         index = next((number for number, key in enumerate(path) if isinstance(key, int)), len(path))
         paths.add(path[: index + 1])
     if () in paths:

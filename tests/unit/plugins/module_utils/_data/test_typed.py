@@ -138,12 +138,13 @@ def test_only_the_wrong_parts_are_dropped() -> None:
         "sizes": {"a": "x", "b": 1},
         "main": broken,
         "stop": None,
+        "memory": None,
         "more": {"any": 1},
     }
     kept = keep_matching(Request, data)
     # An item of a list goes as a whole; another part stays, even if something is missing beside it.
     changed = {"mounts": [MOUNT, MOUNT], "sizes": {"b": 1}, "main": {"target": "/b"}, "more": {"any": 1}}
-    assert kept == {key: value for key, value in {**WHOLE, **changed}.items() if key not in ("name", "stop")}
+    assert kept == {key: value for key, value in {**WHOLE, **changed}.items() if key not in ("name", "stop", "memory")}
     assert data["mounts"][0] is broken
     assert keep_matching(Request, [1]) is None
     assert keep_matching(Request, {}) == {}
