@@ -56,7 +56,7 @@ def test_a_port_behind_which_nothing_listens_is_no_server_that_answers_badly(rea
 
 
 def test_a_server_that_drips_is_cut_off(server: Server) -> None:
-    """Each byte would begin the timeout of a socket anew."""
+    """Each byte would restart the timeout of a socket."""
     server.ask = lambda handler: handler.stream([b"x"] * 600, 0.05)
     began = time.monotonic()
     with pytest.raises(Expired):
