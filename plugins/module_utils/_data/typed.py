@@ -6,7 +6,7 @@
 
 """Turn mappings into dataclasses by their type hints, and name each part that has another type.
 
-dataclasses.asdict() is the way back. A hint may be a dataclass, a plain type, a list, a tuple or a mapping, with or
+dataclasses.asdict() does the reverse. A hint may be a dataclass, a plain type, a list, a tuple or a mapping, with or
 without the type of its parts, a union, a Literal, Any, or Annotated with a Check. Python 3.9 cannot evaluate X | None,
 so a dataclass that is read on a Spark has Optional[X].
 """

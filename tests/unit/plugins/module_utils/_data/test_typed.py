@@ -74,7 +74,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert request == Request("n")
 
 
-def test_asdict_is_the_way_back() -> None:
+def test_asdict_does_the_reverse() -> None:
     request = read_typed(Request, WHOLE)
     data = dataclasses.asdict(request)
     assert read_typed(Request, data, ignore_unknown=True) == request
