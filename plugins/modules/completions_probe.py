@@ -241,6 +241,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._server import completions
+from ..module_utils._server.client import ProbeError
 from ..module_utils._server.readiness import Observation, ReadinessWait
 from ..module_utils._server.server_facts import smaller_context
 from ..module_utils._spark.following import following
@@ -308,7 +309,7 @@ class CompletionsProbe:
         if look.state == "ready" and self.params["kind"] != "none":
             try:
                 answer, verdict = self.ask(look)
-            except completions.ProbeError:
+            except ProbeError:
                 # The server became unreachable between the check and the prompt.
                 look = self.server.look()
                 if look.state == "ready":

@@ -156,9 +156,7 @@ class DeploymentFiles:
 
     def recorded(self) -> dict[str, str]:
         """Return the recorded files of the verified generation, by name."""
-        files = (records.read_record(self.directory / "record.json") or {}).get("files")
-        result = files if isinstance(files, dict) else {}
-        return {name: content for name, content in result.items() if isinstance(content, str)}
+        return (records.read_record(self.directory / "record.json") or {}).get("files") or {}
 
     def prune(self) -> None:
         # This file was reserved for the record of a previous deployment, but there was none.

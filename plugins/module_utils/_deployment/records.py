@@ -12,11 +12,12 @@ import hashlib
 import json
 import time
 import typing as t
-import urllib.parse
 from pathlib import Path
 
+from .._data.typed import find_mismatches, keep_matching
 from . import nccl
 from .names import LABEL, PREVIOUS
+from .record_types import Choice, RecordedDeployment
 
 Record = dict[str, t.Any]
 
@@ -46,113 +47,18 @@ class FormatError(Exception):
     """The deployment has another format. The text is for the user."""
 
 
-def has_port(value: t.Any) -> bool:
-    """Return whether it is the URL of a server."""
-    try:
-        return urllib.parse.urlsplit(value).port is not None
-    except (TypeError, ValueError, AttributeError):
-        return False
-
-
-def is_positive(value: t.Any) -> bool:
-    return isinstance(value, int) and value > 0
-
-
-NUMBER = (int, float)
-# The kinds of a record's optional keys. Parts may be lost, or edited by a user. A kind is a type, a predicate, a list
-# of one kind for each item, or a mapping of kinds.
-SHAPE: dict[str, t.Any] = {
-    **dict.fromkeys(("deployment", "variant", "deployed_at", "title", "source", "listens_on", "method"), str),
-    **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
-    **dict.fromkeys(("draft_length", "context"), int),
-    "url": has_port,
-    # By value, who had the last word where that was not the recipe.
-    "origins": dict,
-    "findings": [{"id": str, "message": str}],
-    "checks": list,
-    "warnings": list,
-    "models": dict,
-    "options": {"speculative_config": dict},
-    "image": {"reference": str, "id": str, "digests": list},
-    "answer": {"text": str, "reasoning": str},
-    "measurements": {
-        **dict.fromkeys(("ttft_s", "tokens_per_second", "acceptance_length"), NUMBER),
-        "request": {"prompt": str, "max_tokens": is_positive},
-    },
-    # The deployment that it replaced, which differed in the speculation only.
-    "compared": {"speculation": str, "tokens_per_second": NUMBER},
-    "memory_available": NUMBER,
-    **{name: {"date": str, "sentence": str} for name in ("benchmark", "verdict")},
-    "break_even": {"best": NUMBER, "worst": NUMBER},
-    "container": {"labels": {}},
-    # Of two Sparks that serve as one; empty, or not there, for one Spark.
-    "cluster": {"rank": int, "nodes": [str], "image": str, "rails": list, "ranks": list},
-}
-
-# The keys that identify a deployment and are needed to restore it.
-REQUIRED_FIELDS: dict[str, t.Any] = {
-    "deployment": str,
-    "deployed_at": str,
-    "url": has_port,
-    "listens_on": str,
-    "image": {"id": str, "reference": str},
-    "models": dict,
-    "options": dict,
-    "script": dict,
-    "findings": list,
-    "container": {
-        "image": str,
-        "labels": {f"{LABEL}directory": str, f"{LABEL}generation": str},
-        "mounts": [{"source": str, "target": str}],
-        **dict.fromkeys(("command", "ulimits", "devices", "device_requests", "published_ports"), list),
-        **dict.fromkeys(("environment", "healthcheck"), dict),
-        **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), (str, int)),
-    },
-    "files": {"options.yml": str, "entrypoint.py": str},
-}
-CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
-REQUIRED_CLUSTER_FIELDS: dict[str, t.Any] = {
-    "rank": int,
-    "nodes": [str],
-    "image": str,
-    "rails": [{"address": str, "interface": str}],
-}
-
-
-def fits(value: t.Any, kind: t.Any) -> bool:
-    """Return whether a value has the required type, with all required keys."""
-    if isinstance(kind, dict):
-        return isinstance(value, dict) and all(fits(value.get(key), part) for key, part in kind.items())
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(fits(part, kind[0]) for part in value)
-    return isinstance(value, kind) if isinstance(kind, (type, tuple)) else bool(kind(value))
-
-
-def has_valid_types(value: t.Any, shape: t.Any) -> bool:
-    """Return whether every present value has the type that its readers expect."""
-    if isinstance(shape, dict):
-        there = {key: part for key, part in shape.items() if isinstance(value, dict) and value.get(key) is not None}
-        return isinstance(value, dict) and all(has_valid_types(value[key], part) for key, part in there.items())
-    return fits(value, shape) and not isinstance(value, bool)
-
-
 def complete_record(path: Path) -> Record | None:
     """Return a record that is complete enough to deploy again; None if there is none."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    if (
-        not fits(record, REQUIRED_FIELDS)
-        or not has_valid_types(record, SHAPE)
-        or not all(fits(model, {"snapshot": str}) for model in record["models"].values())
-    ):
-        return None
-    cluster = record.get("cluster", {})
-    if cluster != {} and not fits(cluster, REQUIRED_CLUSTER_FIELDS):
+    if find_mismatches(RecordedDeployment, record):
         return None
     # Only a worker starts nothing by itself.
-    is_whole = fits(record["files"], {} if is_worker(record) else {"serve.sh": str})
+    needed = {"options.yml", "entrypoint.py"} | (set() if is_worker(record) else {"serve.sh"})
+    labels = {f"{LABEL}directory", f"{LABEL}generation"}
+    is_whole = needed <= record["files"].keys() and labels <= record["container"]["labels"].keys()
     return t.cast("Record", record) if is_whole else None
 
 
@@ -278,22 +184,10 @@ def nodes_of(cluster: t.Mapping[str, t.Any]) -> list[str]:
     return list(cluster.get("nodes") or [])
 
 
-def valid_part(value: t.Any, shape: t.Any) -> t.Any:
-    """Return a copy of a value without the parts that have another type than their readers expect."""
-    if isinstance(shape, list):
-        return [item for item in value if fits(item, shape[0])] if isinstance(value, list) else None
-    if not isinstance(shape, dict):
-        return value if has_valid_types(value, shape) else None
-    if not isinstance(value, dict):
-        return None
-    result = {key: valid_part(item, shape[key]) if key in shape else item for key, item in value.items()}
-    return {key: item for key, item in result.items() if item is not None or key not in shape}
-
-
 def read_record(path: Path) -> Record | None:
     """Return the valid part of a record; None if there is no record."""
     try:
-        record = valid_part(json.loads(path.read_text(encoding="utf-8")), SHAPE)
+        record = keep_matching(RecordedDeployment, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
         return None
     return record if record and "deployment" in record else None
@@ -301,7 +195,10 @@ def read_record(path: Path) -> Record | None:
 
 def origins(record: t.Mapping[str, t.Any]) -> list[str]:
     """Return the values that are not the recipe's, each with its source, as text."""
-    return [str(origin["says"]) for origin in (record.get("origins") or {}).values() if fits(origin, {"says": str})]
+    origins = (record.get("origins") or {}).values()
+    return [
+        str(origin["says"]) for origin in origins if isinstance(origin, dict) and isinstance(origin.get("says"), str)
+    ]
 
 
 def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> list[str]:
@@ -379,7 +276,7 @@ def choice(directory: Path | None) -> dict[str, t.Any] | None:
         data = json.loads((directory / "benchmark.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return data if fits(data, CHOICE) else None
+    return None if find_mismatches(Choice, data) else t.cast("dict[str, t.Any]", data)
 
 
 def leased_trial(directory: Path) -> dict[str, t.Any] | None:

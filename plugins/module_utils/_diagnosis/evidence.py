@@ -23,6 +23,7 @@ from .._docker import access as docker
 from .._docker import usage
 from .._docker.engine import Engine, EngineError
 from .._server import completions
+from .._server.client import one_line
 from .._server.deployment_facts import DeploymentFacts, Disk, Gatherer, disk_of
 from .._server.lines import tail
 from .._server.server_facts import QUESTION, ServerFacts, ServerInspector
@@ -157,7 +158,7 @@ def run(*command: str) -> str:
         raise OSError(f"{command[0]} did not end within {COMMAND_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
         text = done.stderr.decode("utf-8", "replace").strip() or done.stdout.decode("utf-8", "replace").strip()
-        raise OSError(completions.one_line(text) or f"{command[0]} ended with exit code {done.returncode}")
+        raise OSError(one_line(text) or f"{command[0]} ended with exit code {done.returncode}")
     return done.stdout.decode("utf-8", "replace")
 
 

@@ -6,83 +6,35 @@
 
 """Find the control groups of listening TCP sockets.
 
-The kernel shows the control group to all users (as in ss --cgroup), but the process of a socket only to root.
+The kernel shows the control group to all users, but the process of a socket only to root.
 """
 
 from __future__ import annotations
 
 import contextlib
-import socket
-import struct
-import typing as t
+import re
+import subprocess
+from pathlib import Path
 
-# From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
-_SOCK_DIAG = 4
-_BY_FAMILY = 20
-_REQUEST, _DUMP = 0x1, 0x300
-_ERROR, _DONE = 2, 3
-_LISTENING = 1 << 10
-_CGROUP_ID = 21
-_HEADER = struct.Struct("=IHHII")
-_ATTRIBUTE = struct.Struct("=HH")
-_MESSAGE_SIZE, _INODE_OFFSET = 72, 68
+COMMAND = ("ss", "-H", "-O", "-t", "-l", "-n", "-e", "--cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+# Instead of the path of a group that ss cannot find, such as a removed one, it prints its id.
+_ROW = re.compile(r" ino:(\d+) sk:.*? cgroup:(?:(/\S*)|unreachable:([0-9a-f]+))")
 
 
-def _aligned(length: int) -> int:
-    return (length + 3) & ~3
-
-
-def _messages(data: bytes) -> t.Iterator[tuple[int, bytes]]:
-    """Yield the netlink messages of a datagram with their kinds."""
-    while len(data) >= _HEADER.size:
-        length, kind, _flags, _sequence, _sender = _HEADER.unpack_from(data)
-        if length < _HEADER.size:
-            return
-        yield kind, data[_HEADER.size : length]
-        data = data[_aligned(length) :]
-
-
-def _attributes(data: bytes) -> t.Iterator[tuple[int, bytes]]:
-    while len(data) >= _ATTRIBUTE.size:
-        length, kind = _ATTRIBUTE.unpack_from(data)
-        if length < _ATTRIBUTE.size:
-            return
-        yield kind, data[_ATTRIBUTE.size : length]
-        data = data[_aligned(length) :]
-
-
-def parse(data: bytes) -> tuple[dict[int, int], bool]:
-    """Return the control group ids of a datagram's sockets by inode, and whether it was the last datagram."""
+def parse_cgroups(text: str, root: Path = CGROUPS) -> dict[int, int]:
+    """Return the control group ids of the sockets by inode. The id of a group is the inode of its directory."""
     result: dict[int, int] = {}
-    for kind, body in _messages(data):
-        if kind in (_ERROR, _DONE):
-            return result, True
-        if kind != _BY_FAMILY or len(body) < _MESSAGE_SIZE:
-            continue
-        inode = struct.unpack_from("=I", body, _INODE_OFFSET)[0]
-        for attribute, value in _attributes(body[_MESSAGE_SIZE:]):
-            if attribute == _CGROUP_ID and len(value) == 8:
-                result[inode] = struct.unpack("=Q", value)[0]
-    return result, False
-
-
-def _ask(family: int) -> dict[int, int]:
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as netlink:
-        netlink.settimeout(2)
-        request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _LISTENING) + bytes(48)
-        netlink.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, _REQUEST | _DUMP, 1, 0) + request)
-        result: dict[int, int] = {}
-        last = False
-        while not last:
-            rows, last = parse(netlink.recv(1 << 16))
-            result.update(rows)
-        return result
+    for inode, path, number in _ROW.findall(text):
+        with contextlib.suppress(OSError):
+            result[int(inode)] = int(number, 16) if number else (root / path.lstrip("/")).stat().st_ino
+    return result
 
 
 def listening_cgroups() -> dict[int, int]:
-    """Return the control group ids of the listening TCP sockets by inode, as far as the kernel shows them."""
-    result: dict[int, int] = {}
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError, AttributeError):
-            result.update(_ask(family))
-    return result
+    """Return the control group ids of the listening TCP sockets by inode; empty if ss cannot tell."""
+    try:
+        done = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return parse_cgroups(done.stdout.decode("utf-8", "replace"))

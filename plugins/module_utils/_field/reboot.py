@@ -11,19 +11,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import getpass
-import json
 import os
 import time
 import typing as t
-from http.client import HTTPException
 from urllib.parse import urlsplit
-
-from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
-from ansible.module_utils.urls import open_url
 
 from .._deployment.names import LABEL
 from .._deployment.records import leased_trial
 from .._fabric.ports import ESTABLISHED
+from .._server.client import HttpClient, ProbeError
 from .sensor import NotMeasured, Sensor, World, measured
 
 # Users of people, as distributions number them; a screen that waits for one has a lower number.
@@ -126,15 +122,12 @@ def serves(world: World) -> str:
 def answered(url: str) -> bool:
     """Return whether the server generates a token."""
     try:
-        with open_url(f"{url}/v1/models", timeout=ANSWER_S, use_proxy=False) as listing:
-            model = json.load(listing)["data"][0]["id"]
-        question = json.dumps({"model": model, "prompt": "1, 2, 3,", "max_tokens": 1})
-        headers = {"Content-Type": "application/json"}
-        with open_url(
-            f"{url}/v1/completions", data=question, headers=headers, timeout=ANSWER_S, use_proxy=False
-        ) as answer:
-            return bool(json.load(answer).get("choices"))
-    except (OSError, UrlsConnectionError, HTTPException, ValueError, TypeError, LookupError, AttributeError):
+        client = HttpClient(url)
+        model = client.get("/v1/models", ANSWER_S).json["data"][0]["id"]
+        question = {"model": model, "prompt": "1, 2, 3,", "max_tokens": 1}
+        reply = client.post("/v1/completions", question, ANSWER_S)
+        return reply.status == 200 and bool(reply.json["choices"])
+    except (ProbeError, ValueError, TypeError, LookupError):
         return False
 
 

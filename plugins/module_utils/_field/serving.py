@@ -9,15 +9,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import re
 import time
 import typing as t
-import urllib.error
 from pathlib import Path
-
-from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
-from ansible.module_utils.urls import open_url
 
 from .._deployment import nccl
 from .._deployment.cluster_view import environment_of
@@ -25,6 +20,7 @@ from .._deployment.names import LABEL
 from .._diagnosis import memory_curve
 from .._diagnosis.memory_curve import GIB
 from .._engines.registry import log_of
+from .._server.client import HttpClient, ProbeError
 from .._server.lines import last_run, read_end
 from .sensor import NotMeasured, Sensor, World
 
@@ -151,12 +147,10 @@ def page(world: World, path: str) -> tuple[int, str]:
     world.require_head()
     url = world.record()["url"]
     try:
-        with open_url(f"{url}{path}", timeout=DEADLINE_S, use_proxy=False) as answer:
-            return answer.status, answer.read(4 * 2**20).decode("utf-8", "replace")
-    except urllib.error.HTTPError as error:
-        return error.code, ""
-    except (OSError, UrlsConnectionError, http.client.HTTPException) as error:
-        raise NotMeasured(f"the server does not answer ({getattr(error, 'reason', error)})") from None
+        reply = HttpClient(url).get(path, DEADLINE_S)
+    except (ProbeError, ValueError) as error:
+        raise NotMeasured(f"the server does not answer ({str(error) or 'timed out'})") from None
+    return reply.status, reply.body.decode("utf-8", "replace")
 
 
 def figures(world: World) -> list[str]:

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import socket
 import ssl
 import time
 import typing as t
-from urllib.parse import urlsplit
+
+from .._server.client import Expired, HttpClient, ProbeError
 
 WRONG_KEY = "sk-spark-a-key-that-was-never-made-0123456789"
 # Requests that would reach what the proxy does not offer, if it tidied up paths before or after it judged them.
@@ -29,7 +29,9 @@ TRICKS = (
     "/v1/models;/../update_weights",
     "/UPDATE_WEIGHTS",
 )
-_MOST_BYTES = 1 << 20
+# Of the end of a stream.
+_LAST_BYTES = 1 << 20
+_SMALL_S = 30.0
 # Pieces that come closer together than this left the server as one.
 _APART_S = 0.001
 
@@ -47,55 +49,21 @@ class Row(t.NamedTuple):
     ok: bool | None
 
 
-class _Tls(http.client.HTTPSConnection):
-    """Connects to one address and asks for the certificate of another name."""
-
-    def __init__(self, host: str, port: int, to: str, context: ssl.SSLContext, timeout: float) -> None:
-        super().__init__(host, port, context=context, timeout=timeout)
-        self._to = to
-        self._tls = context
-
-    def connect(self) -> None:
-        self.sock = self._tls.wrap_socket(
-            socket.create_connection((self._to, self.port), self.timeout), server_hostname=self.host
-        )
-
-
-class Endpoint:
+class Endpoint(HttpClient):
     """An endpoint at a URL."""
 
     def __init__(self, url: str, connect_to: str | None = None, ca_path: str | None = None) -> None:
-        parts = urlsplit(url)
         try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-            raise CheckError(f"The URL {url!r} is not usable; write it like https://spark.local:8443.")
-        self.tls = parts.scheme == "https"
-        self.host, self.port, self._to = parts.hostname, port, connect_to or parts.hostname
-        self._context = self._trust(ca_path) if self.tls else None
-
-    @staticmethod
-    def _trust(ca_path: str | None) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if ca_path:
-            try:
-                context.load_verify_locations(ca_path)
-            except (OSError, ssl.SSLError) as e:
-                raise CheckError(f"{ca_path} holds no certificate that could be read ({e}).") from e
-            # A given certificate is trusted without regard to its issuer.
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        return context
+            super().__init__(url, None, connect_to, ca_path)
+        except ValueError as e:
+            raise CheckError(str(e)) from e.__cause__
 
     def wait(self, seconds: float) -> None:
         """Wait until it takes connections."""
         end = time.monotonic() + seconds
         while True:
             try:
-                with contextlib.closing(self._connection(5)) as connection:
-                    connection.connect()
+                self.connect(5).close()
                 return
             except ssl.SSLCertVerificationError as e:
                 # One that is being made just now is there in a moment.
@@ -103,59 +71,36 @@ class Endpoint:
                     f"The certificate of {self.host} port {self.port} is not accepted ({e.verify_message}); a "
                     "certificate that others make has to name the Spark, and the clocks have to be right."
                 )
-            except (ssl.SSLError, http.client.HTTPException) as e:
-                error = CheckError(f"{self._to} port {self.port} does not speak TLS as it should ({e}).")
+            except ssl.SSLError as e:
+                error = CheckError(f"{self.address} port {self.port} does not speak TLS as it should ({e}).")
             except socket.timeout:
                 error = CheckError(
-                    f"Nothing answers on {self._to} port {self.port}: a firewall drops what is sent there. With ufw on "
-                    f"the Spark, run 'sudo ufw allow {self.port}/tcp' there."
+                    f"Nothing answers on {self.address} port {self.port}: a firewall drops what is sent there. With "
+                    f"ufw on the Spark, run 'sudo ufw allow {self.port}/tcp' there."
                 )
             except OSError as e:
-                error = CheckError(f"{self._to} port {self.port} cannot be reached ({e.strerror or e}).")
+                error = CheckError(f"{self.address} port {self.port} cannot be reached ({e.strerror or e}).")
             if time.monotonic() >= end:
                 raise error
             time.sleep(0.3)
 
-    def status(
-        self, method: str, path: str, key: str | None = None, body: t.Any = None, seconds: float = 30
-    ) -> tuple[int | None, bytes]:
-        """Return the status of one request and the beginning of its body.
-
-        The status is None if the connection broke or ended.
-        """
+    def status(self, method: str, path: str, key: str | None = None, body: t.Any = None) -> tuple[int | None, bytes]:
+        """Return the status of one request and its body. The status is None if the connection broke or ended."""
         try:
-            with self._asked(method, path, key, body, seconds) as response:
-                return response.status, response.read(_MOST_BYTES)
-        except (OSError, http.client.HTTPException):
+            reply = self.get(path, _SMALL_S, key) if method == "GET" else self.post(path, body, _SMALL_S, key)
+        except ProbeError:
             return None, b""
+        return reply.status, reply.body
 
     def arrivals(self, path: str, key: str, body: t.Any, seconds: float) -> tuple[int, list[float], bool]:
         """Return the status of a stream, when its pieces came, and whether it ended as a stream ends."""
         times: list[float] = []
         text = b""
-        with self._asked("POST", path, key, body, seconds) as response:
+        with self.exchange("POST", path, body, seconds, key, silence=True) as response:
             while piece := response.read1(65536):
                 times.append(time.monotonic())
-                text = (text + piece)[-_MOST_BYTES:]
+                text = (text + piece)[-_LAST_BYTES:]
             return response.status, times, b"data: [DONE]" in text
-
-    @contextlib.contextmanager
-    def _asked(
-        self, method: str, path: str, key: str | None, body: t.Any, seconds: float
-    ) -> t.Iterator[http.client.HTTPResponse]:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            headers["Content-Type"] = "application/json"
-        with contextlib.closing(self._connection(seconds)) as connection:
-            connection.request(method, path, body=data, headers=headers)
-            yield connection.getresponse()
-
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        if self._context is not None:
-            return _Tls(self.host, self.port, self._to, self._context, seconds)
-        return http.client.HTTPConnection(self._to, self.port, timeout=seconds)
 
 
 def separate(times: t.Sequence[float]) -> int:
@@ -214,10 +159,10 @@ class Check:
         for path, body in bodies.items():
             try:
                 status, times, whole = self._endpoint.arrivals(path, self._key, body, self._stream_seconds)
-            except socket.timeout:
+            except Expired:
                 # With one request at a time, another client's answer may take that long.
                 return Row(f"a stream from {path}", expected, f"nothing within {self._stream_seconds:g} s: busy", None)
-            except (OSError, http.client.HTTPException) as e:
+            except ProbeError as e:
                 return Row(f"a stream from {path}", expected, f"the connection broke ({e})", False)
             pieces = separate(times)
             got = (f"{pieces} pieces" if status == 200 else f"status {status}", status == 200 and pieces >= 2 and whole)

@@ -8,15 +8,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 from pathlib import Path
 
-from .._deployment.records import fits
+from .._data.typed import find_mismatches
 
 FILE = Path("config/endpoint.json")
-# Addresses by whom they are for, the file of each key, and the authority's certificate on the controller.
-SHAPE: dict[str, t.Any] = {"urls": [{"scope": str, "url": str}], "keys": dict, "ca": str}
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    scope: str
+    url: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposed:
+    """Addresses by whom they are for, the file of each key, and the authority's certificate on the controller."""
+
+    urls: list[Address]
+    keys: dict
+    ca: str
 
 
 def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
@@ -25,7 +39,7 @@ def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
         data = json.loads((directory / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return data if fits(data, SHAPE) else None
+    return None if find_mismatches(Exposed, data) else t.cast("dict[str, t.Any]", data)
 
 
 def closes(before: str, now: str) -> str:

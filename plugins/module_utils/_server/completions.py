@@ -13,49 +13,21 @@ from __future__ import annotations
 
 import codecs
 import collections
-import contextlib
 import dataclasses
 import http.client
 import json
 import re
-import socket
-import ssl
-import threading
 import time
 import typing as t
 import unicodedata
-from urllib.parse import urlsplit
 
-# More than this is no answer to one question.
-_MOST_BYTES = 16 * 1024 * 1024
+from .client import MOST_BYTES, BadReply, Expired, HttpClient, ProbeError, Reply, one_line, read_json, read_reply
+
 # Below this many tokens an acceptance length of 1 may be chance.
 _TOKENS_TO_JUDGE = 32
 _NO_DRAFT_ACCEPTED = 1.01
-# Of each small request, such as health, version and models.
-_LOOK_S = 5.0
 # The verdicts on a server that generates text.
 GENERATES = ("ready", "ready_without_speculation")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class ProbeError(Exception):
-    """The server could not be asked."""
-
-
-class Refused(ProbeError):
-    """Nothing listens at the address, or behind it."""
-
-
-class Unreachable(ProbeError):
-    """The address cannot be reached."""
-
-
-class Expired(ProbeError):
-    """The deadline passed."""
-
-
-class BadReply(ProbeError):
-    """The other side does not speak HTTP, or cut the connection."""
 
 
 class Finding(t.NamedTuple):
@@ -71,27 +43,6 @@ class Chunk(t.NamedTuple):
     at: float
     tokens: int | None
     text: bool
-
-
-@dataclasses.dataclass
-class Reply:
-    """An HTTP reply that was read to its end."""
-
-    status: int
-    body: bytes
-
-    @property
-    def json(self) -> t.Any:
-        """The body as data; None when it is no JSON."""
-        try:
-            return read_json(self.body)
-        except ValueError:
-            return None
-
-    @property
-    def text(self) -> str:
-        """The beginning of the body on one line."""
-        return one_line(self.body.decode("utf-8", "replace"))
 
 
 @dataclasses.dataclass
@@ -173,21 +124,6 @@ def _count(value: t.Any) -> int | None:
 
 def _string(value: t.Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def one_line(text: str, longest: int = 300) -> str:
-    """Text for a message: no line breaks, not endless."""
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 3] + "..."
-
-
-def read_json(text: str | bytes) -> t.Any:
-    """Parse JSON and replace half surrogate pairs by U+FFFD. Raise ValueError for invalid JSON."""
-    try:
-        data = json.loads(text)
-        return json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(data, ensure_ascii=False)))
-    except RecursionError as exc:
-        raise ValueError("it is nested too deeply") from exc
 
 
 def error_text(data: t.Any) -> str | None:
@@ -306,102 +242,8 @@ def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | No
     return tokens / (1 + passes) if passes else None
 
 
-class Client:
+class Client(HttpClient):
     """An OpenAI-compatible server at a URL."""
-
-    def __init__(self, url: str, api_key: str | None = None) -> None:
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise ValueError(f"The URL {url!r} is not usable; write it like http://127.0.0.1:8000.")
-        self._tls = parts.scheme == "https"
-        self._host = parts.hostname
-        self._port = port or (443 if self._tls else 80)
-        prefix = parts.path.rstrip("/")
-        self._prefix = prefix[: -len("/v1")] if prefix.endswith("/v1") else prefix
-        self._headers = {"Accept": "*/*", "User-Agent": "dgx_spark.speculative"}
-        if api_key:
-            # A key out of a file or a block of YAML ends with a line break, which http.client would quote in its error.
-            self._headers["Authorization"] = f"Bearer {api_key.strip()}"
-
-    def _response(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, t.Any] | None
-    ) -> http.client.HTTPResponse:
-        data = None if body is None else json.dumps(body).encode()
-        headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
-        try:
-            connection.request(method, self._prefix + path, body=data, headers=headers)
-            return connection.getresponse()
-        except ConnectionError as exc:
-            if method != "GET":
-                raise
-            # Docker's proxy takes connections to a published port also as long as nothing listens in the container.
-            where = f"{self._host} port {self._port}"
-            raise Refused(f"what listens on {where} closes connections without an answer") from exc
-
-    @contextlib.contextmanager
-    def _exchange(
-        self, method: str, path: str, body: dict[str, t.Any] | None, seconds: float
-    ) -> t.Iterator[http.client.HTTPResponse]:
-        """One request; after the given seconds its socket is cut, whatever the other side does.
-
-        A socket's own timeout starts again with every byte and would let a dripping server hold us for ever.
-        """
-        if seconds <= 0:
-            raise Expired
-        connection: http.client.HTTPConnection
-        if self._tls:
-            connection = http.client.HTTPSConnection(
-                self._host, self._port, timeout=seconds, context=ssl.create_default_context()
-            )
-        else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
-        end = time.monotonic() + seconds
-        try:
-            connection.connect()
-        except ConnectionRefusedError as exc:
-            raise Refused(f"nothing listens on {self._host} port {self._port}") from exc
-        except OSError as exc:
-            raise Unreachable(f"{self._host} port {self._port} cannot be reached: {exc}") from exc
-        sock = connection.sock
-        cut = threading.Event()
-
-        def cut_socket() -> None:
-            cut.set()
-            with contextlib.suppress(OSError):
-                # The plain socket's method: TLS's own would pull the session from under the reader.
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-        timer = threading.Timer(max(0.0, end - time.monotonic()), cut_socket)
-        timer.daemon = True
-        timer.start()
-        try:
-            response = self._response(connection, method, path, body)
-            yield response
-            if cut.is_set():
-                raise Expired
-        except (Refused, OSError, http.client.HTTPException, ValueError) as exc:
-            if cut.is_set() or isinstance(exc, socket.timeout):
-                raise Expired from exc
-            if isinstance(exc, Refused):
-                raise
-            raise BadReply(one_line(str(exc)) or type(exc).__name__) from exc
-        finally:
-            timer.cancel()
-            connection.close()
-
-    def get(self, path: str) -> Reply:
-        """Read one small resource."""
-        with self._exchange("GET", path, None, _LOOK_S) as response:
-            return Reply(response.status, _read_all(response))
-
-    def post(self, path: str, body: dict[str, t.Any], seconds: float) -> Reply:
-        """Send something and read the whole reply."""
-        with self._exchange("POST", path, body, seconds) as response:
-            return Reply(response.status, _read_all(response))
 
     def version(self) -> str | None:
         """Return the release of the server; None if it does not report one."""
@@ -438,13 +280,13 @@ class Client:
         answer = Answer()
         start = time.monotonic()
         try:
-            with self._exchange("POST", question.path, question.body(options), seconds) as response:
+            with self.exchange("POST", question.path, question.body(options), seconds) as response:
                 answer.status = response.status
                 if response.status == 200 and "event-stream" in (response.getheader("Content-Type") or ""):
                     answer.streamed = True
                     _read_stream(response, answer, start)
                 else:
-                    _read_reply(Reply(response.status, _read_all(response)), answer, start)
+                    _read_answer(read_reply(response), answer, start)
         except Expired:
             answer.expired = not answer.complete
             # The text of an interrupted answer is not judged.
@@ -457,14 +299,7 @@ class Client:
         return answer
 
 
-def _read_all(response: http.client.HTTPResponse) -> bytes:
-    body = response.read(_MOST_BYTES + 1)
-    if len(body) > _MOST_BYTES:
-        raise BadReply("the reply is far too long")
-    return body
-
-
-def _read_reply(reply: Reply, answer: Answer, start: float) -> None:
+def _read_answer(reply: Reply, answer: Answer, start: float) -> None:
     data = reply.json
     if reply.status != 200:
         answer.error = error_text(data) or reply.text or "no reason given"
@@ -483,7 +318,7 @@ def _read_stream(response: http.client.HTTPResponse, answer: Answer, start: floa
         piece = response.read1(65536)
         at = time.monotonic() - start
         size += len(piece)
-        if size > _MOST_BYTES:
+        if size > MOST_BYTES:
             raise BadReply("the stream is far too long")
         for event in parser.feed(piece, final=not piece):
             if event.strip() == "[DONE]":

@@ -23,7 +23,7 @@ from .._docker.image_store import store_of
 from .._docker.inspector import Inspector
 from .._spark.lock import user_name
 from .._spark.watched_job import Job
-from . import completions
+from .client import ProbeError, one_line
 from .lines import tail
 
 # The name of Docker as a source.
@@ -173,9 +173,9 @@ class Gatherer(Inspector):
     def _look(self, name: str, look: t.Callable[[], str | None]) -> None:
         try:
             self.facts.sources.append(Source(name, True, look() or ""))
-        except (OSError, ValueError, EngineError, completions.ProbeError) as e:
+        except (OSError, ValueError, EngineError, ProbeError) as e:
             reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-            self.facts.sources.append(Source(name, False, completions.one_line(reason) or type(e).__name__))
+            self.facts.sources.append(Source(name, False, one_line(reason) or type(e).__name__))
         except (AttributeError, KeyError, TypeError, RecursionError) as e:
             # An incomplete or foreign file must not hide the other sources.
             self.facts.sources.append(Source(name, False, f"it is not as expected ({type(e).__name__}: {e})"))

@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 from . import completions
+from .client import BadReply, Expired, ProbeError, Refused, Unreachable
 from .lines import TAIL_BYTES, read_end
 from .server_facts import (
     STARTS_WITHIN_S,
@@ -105,14 +106,14 @@ class ReadinessWait:
             return self.by_files(server)
         try:
             health = self.client.get("/health")
-        except completions.Refused as exc:
+        except Refused as exc:
             return self.by_files(server, str(exc))
-        except completions.Unreachable as exc:
+        except Unreachable as exc:
             return Observation("absent", f"The server at {self.url} cannot be asked: {exc}.", server=server)
-        except completions.Expired:
+        except Expired:
             message = f"The server at {self.url} takes connections, but /health does not answer."
             return Observation("unhealthy", message, server=server)
-        except completions.BadReply as exc:
+        except BadReply as exc:
             message = f"What listens at {self.url} does not answer /health properly: {exc}."
             return Observation("unhealthy", message, server=server)
         if health.status != 200:
@@ -123,7 +124,7 @@ class ReadinessWait:
         try:
             look.models = self.client.models()
             look.version = self.client.version()
-        except completions.ProbeError as exc:
+        except ProbeError as exc:
             reason = str(exc) or "it does not answer in time"
             look.state, look.error = (
                 "unhealthy",

@@ -17,6 +17,7 @@ from .._deployment import cluster_view, nccl
 from .._deployment.cluster_view import PEER_LOST, RANK_RUNS, WAITING_FOR_FABRIC, WAITING_FOR_WORKER, WORKER_READY
 from .._problems.catalogue import known
 from . import completions
+from .client import Expired, ProbeError, Refused
 from .deployment_facts import DeploymentFacts
 from .log import cause_line, loading_progress, problem_for
 
@@ -337,13 +338,13 @@ class ServerInspector:
             if result.state != "ready" or question is None:
                 return result
             return self._ask(result, question, speculation, deadline)
-        except completions.Refused:
+        except Refused:
             if self._facts.closed_by is not None:
                 return ServerFacts(None, f"Nothing listens at {self._url}; only {self._facts.closed_by} can see why.")
             return facts_from_files(self._facts, self._url)
-        except completions.Expired:
+        except Expired:
             return self._unhealthy("takes connections, but does not answer in time")
-        except completions.ProbeError as e:
+        except ProbeError as e:
             return self._unhealthy(f"does not answer properly: {str(e).rstrip('.')}")
 
     def _unhealthy(self, what: str) -> ServerFacts:

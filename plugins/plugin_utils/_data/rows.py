@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from ansible.errors import AnsibleError
 
+from ...module_utils._data.typed import has_type, type_name
 from .spelling import did_you_mean
 
 # Of both sets, and what no encoding writes; of the rest a terminal shows something.
@@ -46,18 +47,6 @@ class Field:
     # Values that are no choice although they are known, each with the reason.
     refused: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     fields: t.Mapping[str, Field] | None = None
-
-
-def type_name(kind: type) -> str:
-    names = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false"}
-    return {**names, int: "a whole number", float: "a number"}[kind]
-
-
-def has_type(value: t.Any, kind: type) -> bool:
-    """Return whether a YAML value has a type. A boolean is not a number; a whole number also counts as float."""
-    if isinstance(value, bool):
-        return kind in (bool, object)
-    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def check_value(path: str, value: t.Any, field: Field) -> list[str]:

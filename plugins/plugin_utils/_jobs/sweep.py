@@ -37,6 +37,7 @@ import typing as t
 from pathlib import Path
 
 from ...module_utils._server import completions
+from ...module_utils._server.client import ProbeError, Refused
 from ...module_utils._spark.whole import write_whole
 from .progress import emit, log
 
@@ -434,15 +435,15 @@ class Server:
         """Return whether the server reports that it is ready; None if the port is closed."""
         try:
             return bool(self._client.get("/health").status == 200)
-        except completions.Refused:
+        except Refused:
             return None
-        except completions.ProbeError:
+        except ProbeError:
             return False
 
     def version(self) -> str | None:
         try:
             return self._client.version()
-        except completions.ProbeError:
+        except ProbeError:
             return None
 
     def ask(self, text: str, max_tokens: int, stream: bool = True) -> completions.Answer:
@@ -450,7 +451,7 @@ class Server:
         question = completions.Question("completion", self._model, text, max_tokens, stream=stream)
         try:
             answer = self._client.ask(question, self._seconds)
-        except completions.ProbeError as e:
+        except ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
             raise RequestRejected(sentence_of(answer.error, f"status {answer.status}"))

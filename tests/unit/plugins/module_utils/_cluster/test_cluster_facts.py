@@ -120,3 +120,11 @@ def test_a_key_pair_that_cannot_be_used_is_none(key_pair: t.Callable[..., tuple[
     assert read_key_pair(private, key_pair("other")[1]) is None
     assert read_key_pair(*key_pair("locked", passphrase="some thing")) is None
     assert read_key_pair(*key_pair("ecdsa", kind="ecdsa")) is None
+
+
+def test_without_ssh_keygen_no_key_pair_is_known(
+    key_pair: t.Callable[..., tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = key_pair("one")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert read_key_pair(*pair) is None

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import os
 import re
@@ -17,7 +16,6 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_LABEL
@@ -30,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
 )
 
 from tests.unit.docker_server import DockerServer
+from tests.unit.replay_server import Server
 from tests.unit.waiting import WITHIN_S
 
 # As perftest 24 prints it with --report_gbits and -D.
@@ -313,18 +312,26 @@ def test_one_spark_has_no_network_between_ranks(world: World, deployed: t.Callab
     assert reason(serving.network, world) == "what is deployed here serves on one Spark"
 
 
-@pytest.mark.parametrize(
-    "error", [http.client.BadStatusLine("nonsense"), http.client.IncompleteRead(b""), UrlsConnectionError("gone")]
-)
-def test_a_server_that_breaks_off_its_answer(
-    world: World, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def broken(*_arguments: t.Any, **_options: t.Any) -> t.NoReturn:
-        raise error
+@pytest.mark.parametrize("sent", [b"nonsense\r\n", b""])
+def test_a_server_that_breaks_off_its_answer(world: World, deployed: t.Callable[..., None], sent: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
 
-    deployed()
-    monkeypatch.setattr(serving, "open_url", broken)
-    assert reason(serving.health, world) == f"the server does not answer ({error})"
+        def break_off() -> None:
+            connection, _address = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(sent)
+
+        threading.Thread(target=break_off, daemon=True).start()
+        deployed(url=f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert reason(serving.health, world).startswith("the server does not answer (")
+
+
+def test_what_a_server_answers(world: World, deployed: t.Callable[..., None]) -> None:
+    server = Server()
+    deployed(engine="vllm", url=server.url)
+    assert (serving.health(world), reason(serving.figures, world)) == (200, "/metrics answers with 404")
+    server.close()
 
 
 def test_the_import_leaves_the_server_its_memory(world: World, deployed: t.Callable[..., None]) -> None:

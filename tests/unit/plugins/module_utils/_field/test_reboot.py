@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import typing as t
-from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.senso
     measured,
 )
 
+from tests.unit import web
 from tests.unit.docker_server import DockerServer
 from tests.unit.entrypoint_container import lease_until
 
@@ -227,15 +226,38 @@ def test_what_has_passed_before_the_wait_is_counted(monkeypatch: pytest.MonkeyPa
     assert reboot.first_answer("http://127.0.0.1:8000", 1, passed=90) == pytest.approx(90, abs=0.5)
 
 
-class Broken(io.BytesIO):
-    def read(self, *_size: int | None) -> bytes:
-        raise IncompleteRead(b"{")
+class Models(web.Handler):
+    """Lists what it is told, and answers a question with what it is told."""
+
+    def do_GET(self) -> None:
+        self.reply(200, self.told["models"])
+
+    def do_POST(self) -> None:
+        self.read()
+        self.reply(self.told["status"], self.told["answer"])
 
 
-@pytest.mark.parametrize("answer", [io.BytesIO(b'{"data": null}'), io.BytesIO(b"[]"), io.BytesIO(b"<html>"), Broken()])
-def test_what_is_no_answer_yet(answer: io.BytesIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reboot, "open_url", lambda *_question, **_how: answer)
-    assert not reboot.answered("http://127.0.0.1:8000")
+LISTED = {"data": [{"id": "m"}]}
+ANSWER = {"choices": [{"text": " 4"}]}
+
+
+@pytest.mark.parametrize(
+    ("models", "status", "answer", "answered"),
+    [
+        (LISTED, 200, ANSWER, True),
+        (LISTED, 503, ANSWER, False),
+        (LISTED, 200, {"choices": []}, False),
+        (LISTED, 200, b"<html>", False),
+        ({"data": None}, 200, ANSWER, False),
+        ([], 200, ANSWER, False),
+        (b"<html>", 200, ANSWER, False),
+    ],
+)
+def test_what_is_an_answer(models: t.Any, status: int, answer: t.Any, answered: bool) -> None:
+    server = web.Server(Models, {"models": models, "status": status, "answer": answer})
+    assert reboot.answered(server.url) is answered
+    server.server_close()
+    assert not reboot.answered(server.url)
 
 
 @pytest.mark.parametrize("given", [None, {}, {"rebooted": {}}, {"before": {}, "rebooted": {"skipped": True}}])
