@@ -9,17 +9,20 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._plan import host_vars, links, sizes
-from ..plugin_utils._queries import cluster, fabric, node_plan, placement, result, served
-from ..plugin_utils._queries.query import Forms, Run, query_spec, with_facts
+from ..plugin_utils._cluster.queries import FORMS as CLUSTER
+from ..plugin_utils._network import links
+from ..plugin_utils._network.queries import FORMS as FABRIC
+from ..plugin_utils._query import host_vars
+from ..plugin_utils._query.query import Forms, Run, query_spec, with_facts
+from ..plugin_utils._serving import node_plan_query, placement_query, result_query, served_query, sizes
 
 QUERIES: dict[str, Forms] = {
-    "served": served.FORMS,
-    "fabric": fabric.FORMS,
-    "cluster": cluster.FORMS,
-    "placement": placement.FORMS,
-    "node_plan": node_plan.FORMS,
-    "result": result.FORMS,
+    "served": served_query.FORMS,
+    "fabric": FABRIC,
+    "cluster": CLUSTER,
+    "placement": placement_query.FORMS,
+    "node_plan": node_plan_query.FORMS,
+    "result": result_query.FORMS,
 }
 
 

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils._lease.fence import require_lease
-from ..plugin_utils._plan.network import outcome
+from ..plugin_utils._network.host_plan import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"
 CHANGING = ("present", "absent", "confirmed", "reverted")

@@ -8,8 +8,8 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
-from ..plugin_utils._plan import models
-from ..plugin_utils._plan.host_vars import MODELS_SOURCE, missing_facts_message, read_from_hosts
+from ..plugin_utils._cluster import model_copies
+from ..plugin_utils._query.host_vars import MODELS_SOURCE, missing_facts_message, read_from_hosts
 from ..plugin_utils._report.following import Following
 
 
@@ -21,7 +21,9 @@ class ActionModule(Following):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         variables, given = dict(task_vars or {}), dict(self._task.args)
         host = str(variables.get("inventory_hostname", ""))
-        files = models.tiktoken_files(given.pop("tiktoken_encodings", None) or [], given.pop("tiktoken_directory", ""))
+        files = model_copies.tiktoken_files(
+            given.pop("tiktoken_encodings", None) or [], given.pop("tiktoken_directory", "")
+        )
         known, since = (given.pop("from_hosts", None) or {}).get("reference"), given.pop("after_step", None)
         head: dict[str, t.Any] | None = None
         if known:
@@ -36,13 +38,13 @@ class ActionModule(Following):
         if head is not None and result.get("failed"):
             return {
                 **result,
-                "msg": models.missing_models(host, str(result.get("msg", "")), result.get("errors") or []),
+                "msg": model_copies.missing_models(host, str(result.get("msg", "")), result.get("errors") or []),
             }
         if "models" not in result:
             return result
         cache = (result.get("cache") or {}).get("directory") or given.get("cache_directory", "")
-        if since and (changed := models.changed_since(host, result, str(cache), str(since))):
+        if since and (changed := model_copies.changed_since(host, result, str(cache), str(since))):
             return {**result, "failed": True, "msg": changed}
-        more = {"bytes": models.size(result)} if head is None else models.known_facts(result, head)
-        wanted = models.downloads([path for path in result["files_missing"] if path in files], files)
+        more = {"bytes": model_copies.size(result)} if head is None else model_copies.known_facts(result, head)
+        wanted = model_copies.downloads([path for path in result["files_missing"] if path in files], files)
         return {**result, **more, "tiktoken_encodings": files, "downloads": wanted}

@@ -16,14 +16,14 @@ from ansible.utils.display import Display
 from ..module_utils._deployment.lines import fit_lines, section
 from ..module_utils._deployment.records import is_worker
 from ..plugin_utils._benchmark.document import DocumentError
-from ..plugin_utils._plan import recipes
-from ..plugin_utils._plan.differences import differences
-from ..plugin_utils._plan.host_vars import with_hostvars
-from ..plugin_utils._plan.memory import tightest
-from ..plugin_utils._queries.query import Mapping, Run, form_spec, with_facts
+from ..plugin_utils._query.host_vars import with_hostvars
+from ..plugin_utils._query.query import Mapping, Run, form_spec, with_facts
 from ..plugin_utils._report import access, advice, field, preflight, status, summary
 from ..plugin_utils._report.document import Document, ReportError
 from ..plugin_utils._report.story.screen import Report
+from ..plugin_utils._serving import recipes
+from ..plugin_utils._serving.differences import differences
+from ..plugin_utils._serving.memory import tightest
 
 display = Display()
 

@@ -9,7 +9,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._models.cache import amount
-from ..plugin_utils._plan.placement import visible_ports
+from ..plugin_utils._serving.placement import visible_ports
 
 # Options of Docker that name a port.
 PORTS = ("port", "address", "published_ports", "socket")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._serving.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._serving.sizes import read
 
 from tests.verdicts.environments import build
 

@@ -14,7 +14,7 @@ import typing as t
 
 from .._engines.effects import CODE, FILE, OTHER_MODEL, option_effects
 from .._engines.registry import ENGINES
-from .._plan.containers import HUB
+from .._serving.containers import HUB
 from .formats import FORMATS
 from .imported import LEAVE_OUT, Choices, Imported, Options, Part
 from .source import Source

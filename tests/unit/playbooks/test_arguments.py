@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action import benchmark, report
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import query_spec
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._query.query import query_spec
 
 ROOT = Path(__file__).parents[3]
 PREFIX = "dgx_spark.speculative."

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import model_facts, total_size
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._serving.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._serving.sizes import read
 
 RECIPES = Path(__file__).parents[3] / "playbooks" / "recipes"
 GPT_OSS, HEAD = 65_248_815_744, 430_943_640

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import ACCEPTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._engines.tensorrt_llm.engine import TENSORRT_LLM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import refused_fields
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._serving import refused_fields
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server

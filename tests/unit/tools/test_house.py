@@ -129,7 +129,7 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
 
 
 def test_an_engine_is_named_in_code_only(tmp_path: Path, write: Write) -> None:
-    write("plugins/plugin_utils/_plan/one.py", '"""For TensorRT-LLM."""\n\n# mpirun\nNAME = "trtllm-serve"\n')
+    write("plugins/plugin_utils/_serving/one.py", '"""For TensorRT-LLM."""\n\n# mpirun\nNAME = "trtllm-serve"\n')
     write("plugins/plugin_utils/_engines/tensorrt_llm/one.py", 'NAME = "trtllm-serve"\n')
     write("roles/speculative_serve/files/server/launchers/mpi/one.py", 'NAME = "mpirun"\nIMAGE = "TensorRT-LLM"\n')
     write("plugins/module_utils/_data/source.py", 'TRT_LLM = "TensorRT-LLM"\n')
@@ -140,7 +140,7 @@ def test_an_engine_is_named_in_code_only(tmp_path: Path, write: Write) -> None:
     write(TASKS, "# TensorRT-LLM\nname: trtllm_container\n")
     assert house.engine_lines(tmp_path).places == [
         "plugins/module_utils/_problems/one.py: ROW = KnownProblem('a', 'log', 'vLLM ends', 'Start it.')",
-        "plugins/plugin_utils/_plan/one.py: NAME = 'trtllm-serve'",
+        "plugins/plugin_utils/_serving/one.py: NAME = 'trtllm-serve'",
         f"{TASKS}: name: trtllm_container",
         "roles/speculative_serve/files/server/launchers/mpi/one.py: IMAGE = 'TensorRT-LLM'",
     ]

@@ -29,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     read_receipt,
     receipt_covers,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._cluster.nodes import sshd_config
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     incoming,
     load_image,
@@ -37,7 +38,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import
     serve_copies,
     wire,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import module, standalone
