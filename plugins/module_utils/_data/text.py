@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Write a list in words."""
+"""Write lists, bytes and seconds in words."""
 
 from __future__ import annotations
 
@@ -15,3 +15,40 @@ def join_words(words: t.Iterable[str]) -> str:
     """Return words as in a sentence: a, b and c."""
     items = list(words)
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def amount(size: float) -> str:
+    """Return a number of bytes in words: 130 GB, 65.2 GB, 431 MB, 12 kB."""
+    for divisor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= divisor:
+            value = size / divisor
+            return f"{value:.0f} {unit}" if value >= 100 or divisor < 1e6 else f"{value:.1f} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """Return about how long something takes, in one or two units: 24 s, 8 min, 5 h 10 min, 3 days 4 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    days, hours = minutes // 1440, minutes // 60 % 24
+    counts = ((days, "day" if days == 1 else "days"), (hours, "h"), (0 if days else minutes % 60, "min"))
+    return " ".join(f"{count} {unit}" for count, unit in counts if count)
+
+
+def elapsed(seconds: float) -> str:
+    """Return for how long something has run, in whole seconds: a counter that shows that it goes on."""
+    minutes, rest = divmod(int(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def clock(seconds: float) -> str:
+    """Return a measured time for a column of times: 11.9 s, 31:07 min, 1:02 h."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_object
 from .._deployment.records import fits
 
 FILE = Path("config/endpoint.json")
@@ -21,10 +21,7 @@ SHAPE: dict[str, t.Any] = {"urls": [{"scope": str, "url": str}], "keys": dict, "
 
 def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
     """Return what is offered by the proxy that has this directory; None if nothing is, or it cannot be read."""
-    try:
-        data = json.loads((directory / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
+    data = read_object(directory / FILE)
     return data if fits(data, SHAPE) else None
 
 

@@ -16,6 +16,8 @@ import subprocess
 import time
 import typing as t
 
+from .._data.text import duration
+
 BRIDGE = "docker0"
 # TLS needs clocks that agree: the authority's certificates are valid from the minute they are made.
 CLOCK_S = 300
@@ -175,7 +177,7 @@ def _lan_problems(wish: ProxySpec, host: Host) -> list[str]:
     if abs(seconds) > CLOCK_S:
         way = "ahead of" if seconds > 0 else "behind"
         found.append(
-            f"The clock of this host is {abs(seconds) / 60:.0f} minutes {way} the controller's, so clients "
+            f"The clock of this host is {duration(abs(seconds))} {way} the controller's, so clients "
             "would refuse its certificate; set it with 'sudo timedatectl set-ntp true'."
         )
     if wish.certificate_names is not None and not found and not good_names(wish, host):

@@ -21,8 +21,8 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from .._data.text import join_words
-from .cache import CachedModel, amount
+from .._data.text import amount, join_words
+from .cache import CachedModel
 from .disk import CachedRepository, ModelSpec, folder_name, is_unchanged, read_receipt, receipt_covers
 from .hub import nearest_existing, owner_name
 

@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import typing as t
 from pathlib import Path
+
+from .._data.files import read_object
 
 Config = t.Mapping[str, t.Any]
 
@@ -58,10 +59,9 @@ class ModelFiles:
         try:
             if path.stat().st_size > MOST_BYTES:
                 return None
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+        except OSError:
             return None
-        return data if isinstance(data, dict) else None
+        return read_object(path)
 
     def tokenizer(self) -> frozenset[str]:
         """Return the sums under which the Hub may know this tokenizer.json: as a large file's, and as git's."""

@@ -17,7 +17,8 @@ import stat
 import typing as t
 from pathlib import Path
 
-from .cache import amount, model_directories, repository_name
+from .._data.text import amount
+from .cache import model_directories, repository_name
 from .config import CONFIG, INDEX, MOST_BYTES, ModelFiles, eagle_head, weight_files
 from .hub import owner_name
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 
+from .._data.text import duration
 from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
 from .disk import (
     BLOB,
@@ -41,7 +42,7 @@ from .disk import (
     receipt_commit,
     receipt_covers,
 )
-from .limits import WINDOW_S, limited_s, wait_text
+from .limits import WINDOW_S, limited_s
 from .refusals import GeneralHubError, HubError, Refusal, TokenNeededError, refusal
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
@@ -246,7 +247,7 @@ class Hub:
 
     def _limit(self, seconds: float) -> GeneralHubError:
         return GeneralHubError(
-            f"The Hub {self.endpoint} limits the requests of this network and answers again in {wait_text(seconds)}: "
+            f"The Hub {self.endpoint} limits the requests of this network and answers again in {duration(seconds)}: "
             "wait that long, then run again; requests with a token have a limit of their own"
         )
 

@@ -12,6 +12,7 @@ import itertools
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.text import amount
 from .._engines.methods import method_words
 from .comparison import Change, Comparison, compare, flat, judgement, named
 from .plots import (
@@ -158,7 +159,7 @@ def hardware(report: Report) -> str:
         f"{sparks} DGX Spark{'s' if sparks != 1 else ''}" if sparks else None,
         gpu,
         f"driver {driver}" if driver else None,
-        f"{memory / 1e9:.0f} GB" if isinstance(memory, (int, float)) else None,
+        amount(memory) if isinstance(memory, (int, float)) else None,
         join_values(facts),
     ]
     return ", ".join(str(part) for part in parts if part)

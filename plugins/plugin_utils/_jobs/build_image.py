@@ -27,6 +27,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
+from ...module_utils._data.text import duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
@@ -157,7 +158,7 @@ def messages(
             raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
         yield from stream(response)
     except socket.timeout as e:
-        raise BuildError(f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min") from e
+        raise BuildError(f"neither the build nor the Docker Engine said anything for {duration(SILENCE_S)}") from e
     except (OSError, ValueError, http.client.HTTPException) as e:
         raise BuildError("the Docker Engine went away while it made the image") from e
 

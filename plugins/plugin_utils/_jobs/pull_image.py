@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from ...module_utils._data.text import amount, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
-from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
+from .progress import Message, Rate, Reports, emit, log, pace
 
 # Layers are unpacked one after the other while others are fetched; this is about their share in the time.
 UNPACK_SHARE = 0.25

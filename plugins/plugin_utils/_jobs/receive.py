@@ -33,6 +33,7 @@ import sys
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.text import amount
 from ...module_utils._models.disk import (
     BLOB,
     COMMIT,
@@ -45,7 +46,7 @@ from ...module_utils._models.disk import (
 )
 from ...module_utils._spark.whole import write_whole
 from .incoming import Checksums, CutError, Incoming, add_file, fill, locked
-from .progress import Message, amount
+from .progress import Message
 from .wire import CHUNK, GREETING, widen
 
 SHA256 = re.compile(r"[0-9a-f]{64}")

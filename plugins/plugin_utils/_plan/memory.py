@@ -12,9 +12,9 @@ import dataclasses
 import math
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._deployment.lines import width, wrap_text
 from ...module_utils._engines.registry import LOGS
-from ...module_utils._models.cache import amount
 from .._engines.engine import Planned
 from .._engines.registry import drafting
 from .._recipe.recipe import FRACTION

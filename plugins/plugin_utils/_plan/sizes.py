@@ -16,7 +16,7 @@ import dataclasses
 import math
 import typing as t
 
-from ...module_utils._models.cache import amount
+from ...module_utils._data.text import amount
 from .._data.numbers import MAX_INT, positive_int, too_large
 from .._engines.engine import Engine, Limits, is_set
 from .._engines.methods import ASSISTANT, HEAD, draft_model

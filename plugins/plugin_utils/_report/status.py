@@ -12,13 +12,12 @@ import dataclasses
 import time
 import typing as t
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import amount, duration, join_words
 from ...module_utils._deployment import nccl
 from ...module_utils._deployment.capacity import describe_capacity
 from ...module_utils._deployment.cluster_view import OPEN, RANK_RUNS, REFUSED, SILENT, Link, Rail, describe_rail
 from ...module_utils._deployment.lines import command, section, wrap_text
 from ...module_utils._deployment.names import displayed
-from ...module_utils._models.cache import amount
 from ...module_utils._report.status import (
     TRIAL,
     Disk,
@@ -69,17 +68,6 @@ def status_of(facts: Facts) -> Status:
 def size(count: int | None) -> str:
     """Bytes for a person."""
     return "unknown" if count is None else amount(count)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the two largest units."""
-    minutes = int(seconds // 60)
-    days, hours = minutes // 1440, minutes // 60 % 24
-    if days:
-        return f"{_count(days, 'day')} {hours} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{int(seconds)} s"
 
 
 def _count(number: int, noun: str) -> str:
