@@ -387,14 +387,13 @@ server:
     last_exit: null
 """
 
-import calendar
 import contextlib
-import time
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._data.moments import unix_time
 from ..module_utils._server import completions
 from ..module_utils._server.readiness import Observation, ReadinessWait
 from ..module_utils._server.server_facts import smaller_context
@@ -413,7 +412,7 @@ def seconds_of(moment: str) -> float:
     """Return the Unix time of a Unix time or of Docker's format (ISO 8601 in UTC, with nanoseconds)."""
     with contextlib.suppress(ValueError):
         return float(moment)
-    return calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
+    return unix_time(moment)
 
 
 class CompletionsProbe:

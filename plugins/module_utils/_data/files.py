@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
-"""Read files that may be missing or damaged."""
+"""Find and read files that may be missing or damaged."""
 
 from __future__ import annotations
 
 import json
+import os
 import typing as t
 from pathlib import Path
 
@@ -33,3 +34,11 @@ def read_object(path: Path) -> dict[str, t.Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def nearest_existing(path: Path) -> Path:
+    """Return the path, with its links followed, or its nearest parent that exists and can be seen."""
+    path = Path(os.path.realpath(path))
+    while not os.access(path, os.F_OK):
+        path = path.parent
+    return path

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Write lists, bytes and seconds in words."""
+"""Write lists, hosts, bytes and seconds as text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def join_words(words: t.Iterable[str]) -> str:
     """Return words as in a sentence: a, b and c."""
     items = list(words)
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def in_brackets(host: str) -> str:
+    """Return a host as it stands before a port and in a URL: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def amount(size: float) -> str:
@@ -39,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """Return for how long something has run, in whole seconds: a counter that shows that it goes on."""
+    """Return for how long something has run, as a counter of whole seconds: 59 s, 2 min 10 s, 1 h 5 min."""
     minutes, rest = divmod(int(seconds), 60)
     if not minutes:
         return f"{rest} s"

@@ -16,7 +16,7 @@ import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .._data.files import read_object
+from .._data.files import nearest_existing, read_object
 from .published_ports import published_by
 from .socket_cgroups import listening_cgroups
 
@@ -130,13 +130,6 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
                 if spec.suffix in (".yaml", ".yml", ".json") and is_gpu_spec(spec):
                     return "cdi"
     return None
-
-
-def nearest_existing(path: Path) -> Path:
-    """Return the path, or its nearest parent that exists."""
-    while not is_there(path) and path != path.parent:
-        path = path.parent
-    return path
 
 
 def mount_point(path: Path) -> Path | None:

@@ -21,10 +21,11 @@ import tempfile
 import typing as t
 from pathlib import Path
 
+from .._data.files import nearest_existing
 from .._data.text import amount, join_words
 from .cache import CachedModel
 from .disk import CachedRepository, ModelSpec, folder_name, is_unchanged, read_receipt, receipt_covers
-from .hub import nearest_existing, owner_name
+from .hub import owner_name
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 TOKEN_FILES = ("token", "stored_tokens")

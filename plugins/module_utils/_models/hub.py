@@ -25,6 +25,7 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 
+from .._data.files import nearest_existing
 from .._data.text import duration
 from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
 from .disk import (
@@ -336,14 +337,6 @@ def check_writable(cache: Path, repository: str, take_over: bool = False) -> Non
             read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
             if read_only or not (take_over and is_taken_over(directory, cache)):
                 raise unwritable_path_error(directory, cache)
-
-
-def nearest_existing(path: Path) -> Path:
-    """Return the path itself or the closest directory above it that exists; links are followed."""
-    path = Path(os.path.realpath(path))
-    while not path.exists():
-        path = path.parent
-    return path
 
 
 def free_space(path: Path) -> tuple[int, Path]:

@@ -22,8 +22,9 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import nearest_existing
 from .._deployment.names import LABEL
-from .._docker.access import Machine, brief_container, brief_slot, mount_point, nearest_existing
+from .._docker.access import Machine, brief_container, brief_slot, mount_point
 from .._docker.engine import Engine, EngineError
 from .._docker.image_marks import is_unfinished
 from .._docker.image_store import store_of

@@ -26,7 +26,7 @@ import typing as t
 import unicodedata
 from urllib.parse import urlsplit
 
-from .decoding import Decoding, tokens_per_pass
+from .decoding import Decoding, rounded, tokens_per_pass
 
 # More than this is no answer to one question.
 _MOST_BYTES = 16 * 1024 * 1024
@@ -179,17 +179,13 @@ class Answer:
         pairs = list(zip(chunks, chunks[1:]))
         return Decoding(
             tokens=self.tokens,
-            ttft_s=_rounded(chunks[0].at) if chunks else None,
+            ttft_s=rounded(chunks[0].at) if chunks else None,
             first_tokens=counted[0].tokens if counted else None,
-            decode_s=_rounded(chunks[-1].at - chunks[0].at) if pairs else None,
+            decode_s=rounded(chunks[-1].at - chunks[0].at) if pairs else None,
             pass_tokens=[(after.tokens or 0) - (before.tokens or 0) for before, after in pairs] if counted else None,
-            pass_seconds=[_rounded(after.at - before.at) for before, after in pairs] if counted else None,
+            pass_seconds=[rounded(after.at - before.at) for before, after in pairs] if counted else None,
             tokens_per_pass=self.tokens_per_pass,
         )
-
-
-def _rounded(seconds: float) -> float:
-    return round(seconds, 6)
 
 
 def _count(value: t.Any) -> int | None:

@@ -16,6 +16,11 @@ import typing as t
 _LEAST_S = 0.001
 
 
+def rounded(value: float) -> float:
+    """Return a figure as it is stored."""
+    return round(value, 6)
+
+
 def tokens_per_pass(tokens: int | None, later_passes: int) -> float | None:
     """Return tokens a pass as servers count: the pass that read the prompt and made the first token is one, too."""
     return tokens / (1 + later_passes) if tokens and later_passes else None
@@ -23,7 +28,7 @@ def tokens_per_pass(tokens: int | None, later_passes: int) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-    """How an answer was generated, by the server's own counts of tokens; None is unknown.
+    """The generation of an answer, by the server's own counts of tokens; None is unknown.
 
     The first chunk is the prompt's own pass. Each later one is one pass of the target model.
     """

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import calendar
 import dataclasses
 import json
 import os
@@ -16,6 +15,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import nearest_existing
+from .._data.moments import unix_time
 from .._deployment import cluster_view, nccl, records
 from .._docker import access as docker
 from .._docker.engine import Engine, EngineError
@@ -144,7 +145,7 @@ def closed_by(directory: Path) -> str | None:
 def seconds_of(moment: t.Any) -> float | None:
     """Unix time of a moment as Docker gives it, in UTC with nanoseconds; None for the year 1, its word for never."""
     try:
-        return calendar.timegm(time.strptime(str(moment)[:19], "%Y-%m-%dT%H:%M:%S")) if str(moment) > "1971" else None
+        return unix_time(str(moment)) if str(moment) > "1971" else None
     except ValueError:
         return None
 
@@ -291,4 +292,4 @@ class Gatherer:
         folders = [store.path, Path(info.get("DockerRootDir") or store.path)] if store else []
         places += [("images", folder) for folder in dict.fromkeys(folders)]
         for use, path in places:
-            self.facts.disks.append(disk_of(use, docker.nearest_existing(path)))
+            self.facts.disks.append(disk_of(use, nearest_existing(path)))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import errno
 import json
 import math
@@ -37,9 +36,10 @@ import typing as t
 from pathlib import Path
 
 from ...module_utils._data.files import read_object, read_text
+from ...module_utils._data.moments import moment_text
 from ...module_utils._data.text import amount, duration, elapsed
 from ...module_utils._server import completions
-from ...module_utils._server.decoding import Decoding
+from ...module_utils._server.decoding import Decoding, rounded
 from ...module_utils._spark.lock import since_boot
 from ...module_utils._spark.machine import parse_meminfo
 from ...module_utils._spark.whole import write_whole
@@ -164,18 +164,9 @@ class Task:
         return task
 
 
-def utc(seconds: float) -> str:
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def sentence_of(reason: t.Any, otherwise: str) -> str:
     """Return the text of another program as the end of a sentence."""
     return " ".join(str(reason or otherwise).split()).rstrip(".")
-
-
-def rounded(value: float) -> float:
-    return round(value, 6)
 
 
 # Files
@@ -549,7 +540,7 @@ class Sweep:
         self._started = time.monotonic()
 
     def run(self) -> Json:
-        started_at = utc(time.time())
+        started_at = moment_text(time.time())
         self.prepare()
         try:
             self.measure_points()
@@ -562,7 +553,7 @@ class Sweep:
         results = {
             "schema": 1,
             "started_at": started_at,
-            "finished_at": utc(time.time()),
+            "finished_at": moment_text(time.time()),
             "version": self.server.version(),
             "left_out": self.left_out,
             "skipped": self.skipped,
@@ -718,7 +709,7 @@ class Sweep:
             "id": point.id,
             "draft_length": point.draft_length,
             "fingerprint": point.fingerprint,
-            "measured_at": utc(time.time()),
+            "measured_at": moment_text(time.time()),
             "seconds": None,
             "loading_s": None,
             "error": None,

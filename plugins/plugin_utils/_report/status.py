@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 import typing as t
 
+from ...module_utils._data.moments import moment_text
 from ...module_utils._data.text import amount, duration, join_words
 from ...module_utils._deployment import nccl
 from ...module_utils._deployment.capacity import describe_capacity
@@ -213,7 +213,7 @@ def _peer(cluster: Facts) -> str | None:
         text += f", but nothing listens there on port {peer['port']}: its container does not run, or just starts"
     since = seen.get("since")
     if seen.get("reachable") is False and isinstance(since, (int, float)):
-        text += f"; the container has not reached it since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(since))}"
+        text += f"; the container has not reached it since {moment_text(since)}"
     return text
 
 
