@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Write lists, hosts, bytes and seconds as text."""
+"""Write lists, lines, hosts, bytes and seconds as text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,26 @@ def join_words(words: t.Iterable[str]) -> str:
     """Return words as in a sentence: a, b and c."""
     items = list(words)
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return a text of so many characters at most, which ends with dots if it was longer."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """Text for a message: no line breaks, not endless."""
+    return shorten(" ".join(text.split()), longest)
+
+
+def clause(text: str) -> str:
+    """Return a text of another program as part of a sentence: on one line, without its full stop."""
+    return " ".join(text.split()).rstrip(".")
+
+
+def count_noun(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 file, 2 files."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def in_brackets(host: str) -> str:
@@ -38,9 +58,10 @@ def duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if minutes < 90:
         return f"{minutes} min"
-    days, hours = minutes // 1440, minutes // 60 % 24
-    counts = ((days, "day" if days == 1 else "days"), (hours, "h"), (0 if days else minutes % 60, "min"))
-    return " ".join(f"{count} {unit}" for count, unit in counts if count)
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    if days:
+        return count_noun(days, "day") + (f" {hours} h" if hours else "")
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")
 
 
 def elapsed(seconds: float) -> str:

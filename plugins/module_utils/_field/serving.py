@@ -19,13 +19,14 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 
+from .._data.files import read_end
 from .._deployment import nccl
 from .._deployment.cluster_view import environment_of
 from .._deployment.names import LABEL
 from .._diagnosis import memory_curve
 from .._diagnosis.memory_curve import GIB
 from .._engines.registry import log_of
-from .._server.lines import last_run, read_end
+from .._server.lines import last_run
 from .._spark.machine import parse_meminfo
 from .sensor import NotMeasured, Sensor, World
 

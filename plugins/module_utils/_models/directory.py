@@ -18,9 +18,9 @@ import typing as t
 from pathlib import Path
 
 from .._data.text import amount
+from .._spark.lock import user_name
 from .cache import model_directories, repository_name
 from .config import CONFIG, INDEX, MOST_BYTES, ModelFiles, eagle_head, weight_files
-from .hub import owner_name
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_BYTES = 1024
@@ -130,7 +130,7 @@ def look_into(path: Path) -> Contents:
 
 def _closed(path: Path) -> DirectoryError:
     return DirectoryError(
-        f"{owner_name(os.geteuid())} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to "
+        f"{user_name(os.geteuid())} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to "
         "enter each directory above it, then run again"
     )
 
@@ -218,7 +218,7 @@ class ModelDirectory:
         if not self.unreadable:
             return ""
         return (
-            f"{owner_name(os.geteuid())} may not read {shown(self.unreadable)} in {self.path}: allow it with "
+            f"{user_name(os.geteuid())} may not read {shown(self.unreadable)} in {self.path}: allow it with "
             f"'sudo chmod -R a+rX {self.path}', then run again"
         )
 

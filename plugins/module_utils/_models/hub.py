@@ -12,7 +12,6 @@ import dataclasses
 import http.client
 import json
 import os
-import pwd
 import queue
 import re
 import threading
@@ -27,6 +26,7 @@ from ansible.module_utils.urls import open_url
 
 from .._data.files import nearest_existing
 from .._data.text import duration
+from .._spark.lock import user_name
 from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
 from .disk import (
     BLOB,
@@ -283,23 +283,16 @@ def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     return RemoteFile(path=path, size=size, blob=blob)
 
 
-def owner_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
 def unreadable(cache: object, error: PermissionError) -> str:
     """Return the fix for a cache that cannot be read."""
     return (
         f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back with "
-        f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
+        f"'sudo chown -R {user_name(os.geteuid())}: {cache}', then run again"
     )
 
 
 def unwritable_path_error(path: Path, cache: Path) -> CacheError:
-    owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+    owner, user = user_name(path.stat().st_uid), user_name(os.geteuid())
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         return CacheError(
             f"The Hugging Face cache {cache} cannot be written: the file system of {path} is mounted read-only; mount "

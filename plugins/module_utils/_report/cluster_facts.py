@@ -29,7 +29,7 @@ from .._docker.engine import Engine, EngineError
 from .._docker.image_marks import is_unfinished
 from .._docker.image_store import store_of
 from .._docker.usage import port_use
-from .._models.hub import owner_name
+from .._spark.lock import user_name
 from .._spark.machine import QUERY, GpuError, LookError, ask_gpu, parse_gpus, parse_meminfo
 from .._spark.watched_job import Job
 
@@ -345,8 +345,8 @@ class ClusterInspector:
                 path.lstat()
             except PermissionError:
                 raise LookError(
-                    f"{path.parent} is closed to {owner_name(os.geteuid())}, or a directory above it is: give it back "
-                    f"with 'sudo chown -R {owner_name(os.geteuid())}: {path.parent}', then run again."
+                    f"{path.parent} is closed to {user_name(os.geteuid())}, or a directory above it is: give it back "
+                    f"with 'sudo chown -R {user_name(os.geteuid())}: {path.parent}', then run again."
                 ) from None
             except OSError:
                 continue
@@ -355,7 +355,7 @@ class ClusterInspector:
             mine = path.is_dir() or path.stat().st_uid == path.parent.stat().st_uid
             if mine and os.access(path, wanted, effective_ids=True):
                 continue
-            owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+            owner, user = user_name(path.stat().st_uid), user_name(os.geteuid())
             if owner == user:
                 raise LookError(
                     f"{path} is closed to its owner {user}: open it with 'chmod -R u+rwX {self.state}', then run again."

@@ -26,6 +26,7 @@ import typing as t
 import unicodedata
 from urllib.parse import urlsplit
 
+from .._data.text import one_line
 from .decoding import Decoding, rounded, tokens_per_pass
 
 # More than this is no answer to one question.
@@ -194,12 +195,6 @@ def _count(value: t.Any) -> int | None:
 
 def _string(value: t.Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def one_line(text: str, longest: int = 300) -> str:
-    """Text for a message: no line breaks, not endless."""
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def read_json(text: str | bytes) -> t.Any:

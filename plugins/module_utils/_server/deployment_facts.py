@@ -15,7 +15,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from .._data.files import nearest_existing
+from .._data.files import nearest_existing, read_tail
 from .._data.moments import unix_time
 from .._deployment import cluster_view, nccl, records
 from .._docker import access as docker
@@ -25,7 +25,6 @@ from .._spark.lock import user_name
 from .._spark.machine import parse_meminfo
 from .._spark.watched_job import Job
 from . import completions
-from .lines import tail
 
 # The name of Docker as a source.
 DOCKER = "Docker"
@@ -239,11 +238,11 @@ class Gatherer:
         if self.facts.directory is None:
             return "there is no deployment"
         log = self.facts.directory / "state/server.log"
-        text = tail(log)
+        text = read_tail(log)
         if not log.exists():
             raise OSError("there is none")
         # Just rotated: what counts is at the end of the older file.
-        self.facts.server_log = text if len(text) > SHORT_LOG else tail(log.with_suffix(".log.1")) + text
+        self.facts.server_log = text if len(text) > SHORT_LOG else read_tail(log.with_suffix(".log.1")) + text
         return None
 
     def _cluster(self) -> str | None:

@@ -14,9 +14,9 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import TAIL_BYTES, read_end
 from .._data.text import duration
 from . import completions
-from .lines import TAIL_BYTES, read_end
 from .server_facts import (
     STARTS_WITHIN_S,
     TRIAL_FAILED,

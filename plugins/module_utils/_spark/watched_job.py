@@ -24,6 +24,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_tail
 from .detached import OK, start_detached
 from .processes import boot_id, process_stat, running_processes
 from .whole import write_whole
@@ -118,12 +119,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 def last_line(path: Path) -> str:
     """Return the last non-blank line of a log."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    except OSError:
-        return ""
+    lines = [line.strip() for line in read_tail(path).splitlines()]
     return next((line for line in reversed(lines) if line), "")[:500]
 
 

@@ -17,7 +17,7 @@ import json
 import statistics
 import typing as t
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import count_noun, join_words
 from ...module_utils._server.decoding import Decoding
 from . import statistics as figures
 from .point import called, drafts, label, without_drafts
@@ -222,7 +222,7 @@ def _best(points: t.Sequence[Facts]) -> Facts:
 
 
 def _times(figure: Figure) -> str:
-    prompts = f"{figure['n']} prompt{'' if figure['n'] == 1 else 's'}"
+    prompts = count_noun(figure["n"], "prompt")
     if figure["low"] is None:
         return f"{figure['mean']:.2f} times as fast as without speculation ({prompts})"
     return (

@@ -12,7 +12,7 @@ import itertools
 import typing as t
 from pathlib import Path
 
-from ...module_utils._data.text import amount
+from ...module_utils._data.text import amount, count_noun
 from .._engines.methods import method_words
 from .comparison import Change, Comparison, compare, flat, judgement, named
 from .plots import (
@@ -156,7 +156,7 @@ def hardware(report: Report) -> str:
     sparks, gpu, driver = facts.pop("sparks", None), facts.pop("gpu", None), facts.pop("driver", None)
     memory = facts.pop("memory_bytes", None)
     parts = [
-        f"{sparks} DGX Spark{'s' if sparks != 1 else ''}" if sparks else None,
+        count_noun(sparks, "DGX Spark") if sparks else None,
         gpu,
         f"driver {driver}" if driver else None,
         amount(memory) if isinstance(memory, (int, float)) else None,

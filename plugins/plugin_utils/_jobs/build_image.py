@@ -27,7 +27,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
-from ...module_utils._data.text import duration
+from ...module_utils._data.text import clause, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
@@ -129,7 +129,7 @@ class Output:
         parts = [self._step, self._last[-1][:LINE_LENGTH] if self._last else ""]
         quiet = time.monotonic() - self._heard
         if quiet >= QUIET_S:
-            parts.append(f"nothing more for {quiet:.0f} s")
+            parts.append(f"nothing more for {duration(quiet)}")
         return "making the image: " + (", ".join(filter(None, parts)) or "Docker begins")
 
     def explain(self, problem: str) -> str:
@@ -137,7 +137,7 @@ class Output:
         self.feed("\n")
         if self._apt:
             return self._apt[0]
-        problem = " ".join(self.hide(problem).split()).rstrip(".")
+        problem = clause(self.hide(problem))
         return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
 
 

@@ -35,7 +35,7 @@ import typing as t
 import urllib.error
 from pathlib import Path
 
-from ...module_utils._data.text import amount, duration
+from ...module_utils._data.text import amount, duration, one_line
 from ...module_utils._models.disk import (
     CachedRepository,
     ModelSpec,
@@ -134,8 +134,7 @@ def cause_of(error: BaseException) -> BaseException:
 def reason_of(error: BaseException) -> str:
     """Return the reason in one short line."""
     cause = cause_of(error)
-    words = " ".join(str(getattr(cause, "reason", None) or cause).split()) or type(cause).__name__
-    return words if len(words) <= 200 else words[:199] + "…"
+    return one_line(str(getattr(cause, "reason", None) or cause), 200) or type(cause).__name__
 
 
 def by_blob(files: t.Iterable[RemoteFile]) -> t.Iterable[list[RemoteFile]]:

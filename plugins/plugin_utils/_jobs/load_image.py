@@ -27,7 +27,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ...module_utils._data.text import duration
+from ...module_utils._data.text import clause, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
 from .progress import Message, emit, share
@@ -127,7 +127,7 @@ def load(engine: Engine, archive: Archive) -> None:
         raise LoadError(f"The Docker Engine went away while it loaded the image ({why}); run it again.") from e
     problem = problem_in(text) if response.status == 200 else text
     if problem is not None:
-        raise LoadError(explain(archive.reference, " ".join(problem.split()).rstrip("."), engine.room()))
+        raise LoadError(explain(archive.reference, clause(problem), engine.room()))
 
 
 def load_again(engine: Engine, reference: str, folder: Path) -> None:

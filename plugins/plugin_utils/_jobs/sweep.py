@@ -35,9 +35,9 @@ import traceback
 import typing as t
 from pathlib import Path
 
-from ...module_utils._data.files import read_object, read_text
+from ...module_utils._data.files import read_object, read_tail, read_text
 from ...module_utils._data.moments import moment_text
-from ...module_utils._data.text import amount, duration, elapsed
+from ...module_utils._data.text import amount, clause, duration, elapsed
 from ...module_utils._server import completions
 from ...module_utils._server.decoding import Decoding, rounded
 from ...module_utils._spark.lock import since_boot
@@ -162,11 +162,6 @@ class Task:
             if not 0 < given <= longest:
                 raise SweepError(f"{name} is {given}, but must be above 0, and {longest:.0f} at most.")
         return task
-
-
-def sentence_of(reason: t.Any, otherwise: str) -> str:
-    """Return the text of another program as the end of a sentence."""
-    return " ".join(str(reason or otherwise).split()).rstrip(".")
 
 
 # Files
@@ -392,11 +387,11 @@ class Server:
         except completions.ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
-            raise RequestRejected(sentence_of(answer.error, f"status {answer.status}"))
+            raise RequestRejected(clause(answer.error or f"status {answer.status}"))
         if answer.expired:
             raise Broken(f"no whole answer came within {duration(self._seconds)}")
         if not answer.complete:
-            raise Broken(sentence_of(answer.error, f"the server answered status {answer.status}"))
+            raise Broken(clause(answer.error or f"the server answered status {answer.status}"))
         if answer.tokens is None:
             raise Broken("the server does not say how many tokens an answer has")
         return answer
@@ -413,12 +408,7 @@ class Container:
 
     def last_words(self) -> str:
         """Return the server's last line in its log that is more than an answered request."""
-        try:
-            with (self._directory / "server.log").open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - 16384))
-                lines = file.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return ""
+        lines = read_tail(self._directory / "server.log").splitlines()
         words = [line.strip() for line in lines if not line.startswith("[entrypoint]") and '" 200' not in line]
         return next((line for line in reversed(words) if line), "")[:300]
 
@@ -431,7 +421,7 @@ def trial_of(state: Json) -> str | None:
 def reason_of(state: Json) -> str:
     last_exit = state.get("last_exit")
     said = last_exit.get("reason") if isinstance(last_exit, dict) else None
-    return sentence_of(said or state.get("reason"), "it did not say why")
+    return clause(str(said or state.get("reason") or "it did not say why"))
 
 
 def lease_end(path: Path) -> float | None:

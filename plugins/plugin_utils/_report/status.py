@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ...module_utils._data.moments import moment_text
-from ...module_utils._data.text import amount, duration, join_words
+from ...module_utils._data.text import amount, count_noun, duration, join_words
 from ...module_utils._deployment import nccl
 from ...module_utils._deployment.capacity import describe_capacity
 from ...module_utils._deployment.cluster_view import OPEN, RANK_RUNS, REFUSED, SILENT, Link, Rail, describe_rail
@@ -70,10 +70,6 @@ def size(count: int | None) -> str:
     return "unknown" if count is None else amount(count)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def _is_worker(status: Status) -> bool:
     return status.cluster is not None and status.cluster["rank"] > 0
 
@@ -127,7 +123,7 @@ def _state(status: Status) -> str:
     if up is not None:
         words += f", up {duration(up)}"
     if status.restarts:
-        words += f", restarted {_count(status.restarts, 'time')}"
+        words += f", restarted {count_noun(status.restarts, 'time')}"
     return words
 
 
@@ -186,7 +182,7 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
         rows.append(
             (
                 "  incomplete",
-                f"{_total(disk.incomplete_downloads)} in {_count(len(disk.incomplete_downloads), 'file')}",
+                f"{_total(disk.incomplete_downloads)} in {count_noun(len(disk.incomplete_downloads), 'file')}",
             )
         )
     rows.append(("disk: logs", size(disk.logs_bytes)))

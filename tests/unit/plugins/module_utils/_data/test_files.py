@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.files import (
+    locked_directory,
+    nearest_existing,
     read_object,
+    read_tail,
     read_text,
     read_value,
 )
@@ -37,3 +42,26 @@ def test_an_object(tmp_path: Path, content: bytes, expected: dict[str, t.Any] | 
     path = tmp_path / "file"
     path.write_bytes(content)
     assert read_object(path) == expected
+
+
+def test_the_nearest_directory_of_a_path_follows_links(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk/cache")
+    assert nearest_existing(tmp_path / "link/hub") == tmp_path / "disk"
+    assert nearest_existing(tmp_path) == tmp_path
+
+
+def test_a_directory_is_locked_once(tmp_path: Path) -> None:
+    with locked_directory(tmp_path):
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+def test_a_tail_has_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("one\ntwo\nthree\n")
+    assert (read_tail(path, 8), read_tail(path)) == ("three\n", "one\ntwo\nthree\n")
+    assert read_tail(tmp_path / "none") == ""

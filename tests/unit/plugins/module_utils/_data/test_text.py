@@ -7,7 +7,15 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import amount, clock, duration, elapsed
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import (
+    amount,
+    clock,
+    count_noun,
+    duration,
+    elapsed,
+    in_brackets,
+    one_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +67,18 @@ def test_elapsed(seconds: float, expected: str) -> None:
 )
 def test_clock(seconds: float, expected: str) -> None:
     assert clock(seconds) == expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_count_noun(number: int, expected: str) -> None:
+    assert count_noun(number, "file") == expected
+
+
+def test_a_long_text_ends_with_dots() -> None:
+    assert one_line(" a\nb  c ") == "a b c"
+    assert (one_line("a b c d", 7), one_line("a b c d e", 7)) == ("a b c d", "a b ...")
+
+
+@pytest.mark.parametrize(("host", "expected"), [("10.0.0.1", "10.0.0.1"), ("spark", "spark"), ("::1", "[::1]")])
+def test_in_brackets(host: str, expected: str) -> None:
+    assert in_brackets(host) == expected
