@@ -18,6 +18,7 @@ import typing as t
 from pathlib import Path
 
 from .._data.files import read_value
+from .._data.numbers import is_whole
 from .._data.text import join_words
 from .names import LABEL
 
@@ -104,7 +105,7 @@ class ClusterView:
 
 
 def _number(value: t.Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_whole(value) else None
 
 
 def _text(value: t.Any) -> str | None:

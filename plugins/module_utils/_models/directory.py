@@ -17,6 +17,7 @@ import stat
 import typing as t
 from pathlib import Path
 
+from .._data.numbers import natural_int
 from .._data.text import amount
 from .._spark.lock import user_name
 from .cache import model_directories, repository_name
@@ -322,7 +323,7 @@ def header_problem(path: Path) -> str:
         try:
             header = json.loads(start + file.read(length - 1))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            if not all(isinstance(end, int) and not isinstance(end, bool) and 0 <= end < 2**63 for end in ends):
+            if None in map(natural_int, ends):
                 raise ValueError(ends)
             promised = 8 + length + max(ends, default=0)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):

@@ -14,6 +14,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import threading
 import time
 import typing as t
@@ -25,6 +26,7 @@ from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 
 from .._data.files import nearest_existing
+from .._data.numbers import natural_int
 from .._data.text import duration
 from .._spark.lock import user_name
 from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
@@ -278,7 +280,7 @@ def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     if not BLOB.fullmatch(blob):
         raise ValueError(blob)
     size = lfs.get("size", entry["size"])
-    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
+    if natural_int(size) is None:
         raise ValueError(size)
     return RemoteFile(path=path, size=size, blob=blob)
 
@@ -335,10 +337,10 @@ def check_writable(cache: Path, repository: str, take_over: bool = False) -> Non
 def free_space(path: Path) -> tuple[int, Path]:
     """Free bytes for an ordinary user where a path is or would be, and the mount point."""
     path = nearest_existing(path)
-    status = os.statvfs(path)
+    free = shutil.disk_usage(path).free
     while not path.is_mount():
         path = path.parent
-    return status.f_bavail * status.f_frsize, path
+    return free, path
 
 
 View = dict[str, t.Any]

@@ -144,10 +144,10 @@ def filesystem(path: Path) -> dict[str, t.Any]:
     there = nearest_existing(path)
     mount = mount_point(there)
     try:
-        status = os.statvfs(there)
+        free = shutil.disk_usage(there).free
     except OSError:
-        return {"path": str(path), "filesystem": str(mount), "free": None}
-    return {"path": str(path), "filesystem": str(mount), "free": status.f_bavail * status.f_frsize}
+        free = None
+    return {"path": str(path), "filesystem": str(mount), "free": free}
 
 
 def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:

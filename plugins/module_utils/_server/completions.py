@@ -26,6 +26,7 @@ import typing as t
 import unicodedata
 from urllib.parse import urlsplit
 
+from .._data.numbers import is_number, natural_int
 from .._data.text import one_line
 from .decoding import Decoding, rounded, tokens_per_pass
 
@@ -150,7 +151,7 @@ class Answer:
     @property
     def tokens(self) -> int | None:
         """Tokens of the answer by the server's count."""
-        return _count(self.usage.get("completion_tokens"))
+        return natural_int(self.usage.get("completion_tokens"))
 
     def distrust(self, most: int) -> None:
         """Ignore the server's counts if they exceed so many tokens."""
@@ -187,10 +188,6 @@ class Answer:
             pass_seconds=[rounded(after.at - before.at) for before, after in pairs] if counted else None,
             tokens_per_pass=self.tokens_per_pass,
         )
-
-
-def _count(value: t.Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _string(value: t.Any) -> str:
@@ -297,10 +294,10 @@ def _absorb(answer: Answer, event: t.Any, at: float) -> None:
     answer.reasoning += reasoning
     answer.finish_reason = _string(choice.get("finish_reason")) or answer.finish_reason
     per_pass = choice.get("avg_decoded_tokens_per_iter")
-    if isinstance(per_pass, (int, float)) and not isinstance(per_pass, bool) and per_pass > 0:
+    if is_number(per_pass) and per_pass > 0:
         answer.tokens_per_pass = float(per_pass)
     usage = event.get("usage")
-    tokens = _count(usage.get("completion_tokens")) if isinstance(usage, dict) else None
+    tokens = natural_int(usage.get("completion_tokens")) if isinstance(usage, dict) else None
     answer.chunks.append(Chunk(at, tokens, bool(content or reasoning)))
 
 
@@ -313,7 +310,7 @@ def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | No
     counts = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
     if not isinstance(counts, dict) or not tokens:
         return None
-    drafts, accepted = _count(counts.get("num_spec_steps")), _count(counts.get("num_accepted_draft_tokens"))
+    drafts, accepted = natural_int(counts.get("num_spec_steps")), natural_int(counts.get("num_accepted_draft_tokens"))
     if drafts is None or accepted is None:
         return None
     # The prompt's own pass makes the first token, and each later pass one that is no draft. The end of an answer may
@@ -529,7 +526,7 @@ def measure(answer: Answer) -> dict[str, t.Any]:
     return {
         "ttft_s": None if decoding.ttft_s is None else round(decoding.ttft_s, 4),
         "total_s": round(answer.total_s, 4),
-        "prompt_tokens": _count(answer.usage.get("prompt_tokens")),
+        "prompt_tokens": natural_int(answer.usage.get("prompt_tokens")),
         "completion_tokens": decoding.tokens,
         "tokens_in_first_chunk": decoding.first_tokens,
         "tokens_per_second": round(speed, 2) if speed else None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
+import shutil
 import time
 import typing as t
 from pathlib import Path
@@ -122,8 +122,8 @@ class DeploymentFacts:
 
 def disk_of(use: str, path: Path) -> Disk:
     """Return the room of the file system of a path."""
-    status = os.statvfs(path)
-    return Disk(use, str(path), status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+    usage = shutil.disk_usage(path)
+    return Disk(use, str(path), usage.free, usage.total)
 
 
 def closed_by(directory: Path) -> str | None:

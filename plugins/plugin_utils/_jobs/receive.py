@@ -33,6 +33,7 @@ import sys
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.numbers import natural_int
 from ...module_utils._data.text import amount
 from ...module_utils._models.disk import (
     BLOB,
@@ -80,7 +81,7 @@ def inside(value: t.Any) -> str:
 
 
 def length(value: t.Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if natural_int(value) is None:
         raise invalid("length", value)
     return value
 
