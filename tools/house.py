@@ -42,7 +42,10 @@ HEADER = """---
 # The figures of tools/house.py, which may fall and may not rise. Written by: python -m tools.house --record
 """
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
 MODULE_LINES = 350
+EQUAL_LINES = 3
 TASK_LINES = 70
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
@@ -292,6 +295,46 @@ def code(text: str) -> str:
     return "\n".join(kept.values())
 
 
+# Functions
+
+
+class Renamed(ast.NodeTransformer):
+    """Name arguments and local variables of a function by the order in which they appear; remove annotations."""
+
+    def __init__(self, function: Function) -> None:
+        parts = list(ast.walk(function))
+        self._local = {part.arg for part in parts if isinstance(part, ast.arg)}
+        self._local |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+        self._names: dict[str, str] = {}
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        name = self._names.setdefault(node.id, f"_{len(self._names)}") if node.id in self._local else node.id
+        return ast.Name(name, node.ctx)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Assign([node.target], node.value, lineno=0) if node.value else ast.Pass()
+
+
+def normalized_body(function: Function) -> str:
+    """Return the statements of a function, without documentation and names of its own."""
+    renamed = Renamed(function)
+    body = [renamed.visit(part) for part in function.body if not is_documentation(part)]
+    return "\n".join(map(ast.unparse, body))
+
+
+def equal_functions(root: Path) -> Measured:
+    """Measure the functions of three lines or more whose body another function has, too."""
+    places: dict[str, list[str]] = collections.defaultdict(list)
+    for name, text in python_files(root).items():
+        for part in ast.walk(ast.parse(text)):
+            if isinstance(part, Function):
+                body = normalized_body(part)
+                places[body if len(body.splitlines()) >= EQUAL_LINES else ""].append(f"{name}: {part.name}")
+    places.pop("", None)
+    return count(place for equal in places.values() if len(equal) > 1 for place in equal)
+
+
 # Engines
 
 
@@ -373,6 +416,7 @@ FIGURES = {
         f"modules and actions of more than {MODULE_LINES} lines without documentation", 0, long_modules
     ),
     "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
+    "equal_functions": Figure("functions whose body another one has, too", 0, equal_functions),
     "engine_lines": Figure("lines of code that name an engine outside its own package", 0, engine_lines),
     "readme_lines": Figure("lines of README", 100, readme_lines),
     "readme_words": Figure("words of README", 700, readme_words),

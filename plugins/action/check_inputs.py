@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleTemplateError, AnsibleUndef
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
+from ..module_utils._data.text import clause
 from ..plugin_utils._lease import run_state
 from ..plugin_utils._recipe.inputs import (
     OUTPUTS,
@@ -108,6 +109,5 @@ class ActionModule(ActionBase):
                 missing = undefined_name(str(error), variables)
                 wrong += [f"{name} uses the variable {missing!r}, which has no value"] * bool(missing and is_spark)
             except AnsibleTemplateError as error:
-                reason = " ".join(str(error).split()).rstrip(".")
-                wrong.append(f"{name} cannot be evaluated: {reason}")
+                wrong.append(f"{name} cannot be evaluated: {clause(str(error))}")
         return values, wrong

@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._models.cache import amount
+from ..module_utils._data.text import amount
 from ..plugin_utils._serving.placement import visible_ports
 
 # Options of Docker that name a port.

@@ -47,6 +47,7 @@ from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
 
+from ..module_utils._data.text import clock
 from ..plugin_utils._report.following import GOES_ON, is_followed
 from ..plugin_utils._report.story.changes import changes
 from ..plugin_utils._report.story.failures import REACHED_BY, Failure, blocks, failure_text, is_rescued, rescue_blocks
@@ -54,7 +55,6 @@ from ..plugin_utils._report.story.screen import Screen, wrap
 from ..plugin_utils._report.story.steps import (
     Step,
     changed_by,
-    duration,
     entry,
     in_order,
     is_silent,
@@ -269,7 +269,7 @@ class Story:
             *([f"{counts['rescued']} rescued"] if counts["rescued"] and not has_failed else []),
             *([f"{counts['ignored']} ignored"] if counts["ignored"] else []),
         ]
-        text = f"{host}: {', '.join(words)}, {duration(self._clock() - self._began)}"
+        text = f"{host}: {', '.join(words)}, {clock(self._clock() - self._began)}"
         self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))
 
     def _speak(self, result: t.Any) -> None:

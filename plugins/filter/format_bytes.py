@@ -8,13 +8,13 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils._models import cache
+from ..module_utils._data import text
 
 
 def amount(count: t.Any) -> str:
     """Return a number of bytes in words, in powers of ten."""
     try:
-        return cache.amount(float(count))
+        return text.amount(float(count))
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"amount needs a number of bytes, not {count!r}.") from error
 

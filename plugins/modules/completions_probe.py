@@ -232,14 +232,13 @@ server:
   sample: {state: running, since: 1763657465.1, pid: 9, restarts: 0, last_exit: null}
 """
 
-import calendar
 import contextlib
-import time
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._data.moments import unix_time
 from ..module_utils._server import completions
 from ..module_utils._server.client import ProbeError
 from ..module_utils._server.readiness import Observation, ReadinessWait
@@ -259,7 +258,7 @@ def seconds_of(moment: str) -> float:
     """Return the Unix time of a Unix time or of Docker's format (ISO 8601 in UTC, with nanoseconds)."""
     with contextlib.suppress(ValueError):
         return float(moment)
-    return calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
+    return unix_time(moment)
 
 
 class CompletionsProbe:

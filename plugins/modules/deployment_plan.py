@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
   - Answers one query about a deployment on one or more Sparks. A Spark that serves alone is a cluster of one.
-  - Each query has one or more forms, of which a task asks one. The packages of C(plugins/plugin_utils) have a file a query.
+  - Each query has one or more forms, of which a task asks one. Each query has a file in C(plugins/plugin_utils).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 requirements:
   - netaddr >= 1.0, for O(fabric) on several Sparks

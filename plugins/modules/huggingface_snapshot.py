@@ -276,7 +276,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._models.cache import amount
+from ..module_utils._data.text import amount, duration
 from ..module_utils._models.cache_facts import EnvironmentValueError
 from ..module_utils._models.cache_inspector import CacheInspector
 from ..module_utils._models.config import PAIR_ARGUMENT, ModelFiles, facts_of, judged_pair, weight_bytes
@@ -295,7 +295,6 @@ from ..module_utils._models.hub import (
     survey,
     unreadable,
 )
-from ..module_utils._models.limits import wait_text
 from ..module_utils._spark.following import following
 
 # Seconds of one wait with `follow`, and the longest limit for which it waits.
@@ -432,7 +431,7 @@ class SnapshotSurvey:
             return None
         time.sleep(min(seconds, PATIENCE_S))
         left = max(0.0, seconds - PATIENCE_S)
-        text = f"the Hub limits requests: continues in {wait_text(left)}"
+        text = f"the Hub limits requests: continues in {duration(left)}"
         return {"changed": False, "finished": False, "progress": {"text": text}}
 
 

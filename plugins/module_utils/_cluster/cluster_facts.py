@@ -21,13 +21,14 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import nearest_existing
 from .._deployment.names import LABEL
-from .._docker.access import Machine, brief_slot, mount_point, nearest_existing
+from .._docker.access import Machine, brief_slot, mount_point
 from .._docker.engine import EngineError
 from .._docker.image_store import store_of
 from .._docker.inspector import Inspector
 from .._docker.usage import port_use
-from .._models.hub import owner_name
+from .._spark.lock import user_name
 from .._spark.machine import GpuError, LookError, read_gpus
 from .._spark.watched_job import Job
 
@@ -121,10 +122,10 @@ def filesystem(path: Path) -> dict[str, t.Any]:
     there = nearest_existing(path)
     mount = mount_point(there)
     try:
-        status = os.statvfs(there)
+        free = shutil.disk_usage(there).free
     except OSError:
-        return {"path": str(path), "filesystem": str(mount), "free": None}
-    return {"path": str(path), "filesystem": str(mount), "free": status.f_bavail * status.f_frsize}
+        free = None
+    return {"path": str(path), "filesystem": str(mount), "free": free}
 
 
 def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
@@ -315,8 +316,8 @@ class ClusterInspector(Inspector):
                 path.lstat()
             except PermissionError:
                 raise LookError(
-                    f"{path.parent} is closed to {owner_name(os.geteuid())}, or a directory above it is: give it back "
-                    f"with 'sudo chown -R {owner_name(os.geteuid())}: {path.parent}', then run again."
+                    f"{path.parent} is closed to {user_name(os.geteuid())}, or a directory above it is: give it back "
+                    f"with 'sudo chown -R {user_name(os.geteuid())}: {path.parent}', then run again."
                 ) from None
             except OSError:
                 continue
@@ -325,7 +326,7 @@ class ClusterInspector(Inspector):
             mine = path.is_dir() or path.stat().st_uid == path.parent.stat().st_uid
             if mine and os.access(path, wanted, effective_ids=True):
                 continue
-            owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+            owner, user = user_name(path.stat().st_uid), user_name(os.geteuid())
             if owner == user:
                 raise LookError(
                     f"{path} is closed to its owner {user}: open it with 'chmod -R u+rwX {self.state}', then run again."

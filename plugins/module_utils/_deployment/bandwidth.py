@@ -13,6 +13,8 @@ import json
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_object
+from .._spark.processes import boot_id, process_stat
 from .._spark.whole import write_whole
 
 # Below the collection's own directory.
@@ -23,12 +25,8 @@ Rails = list[dict[str, t.Any]]
 
 def this_boot() -> str:
     """Return an id of this boot, or of this start of a simulated Spark."""
-    boot, first = "", ""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
-    with contextlib.suppress(OSError):
-        first = Path("/proc/1/stat").read_text(encoding="ascii", errors="replace")
-    return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
+    first = process_stat(1)
+    return f"{boot_id()} {first.start if first else ''}"
 
 
 def write_bandwidth(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
@@ -40,9 +38,6 @@ def write_bandwidth(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> Non
 
 def read_bandwidth(directory: Path) -> Rails:
     """Return what the cable has carried since this Spark was started, by interface; nothing if it was not measured."""
-    try:
-        data = json.loads((directory / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    rails = data.get("rails") if isinstance(data, dict) and data.get("boot") == this_boot() else None
+    data = read_object(directory / NAME) or {}
+    rails = data.get("rails") if data.get("boot") == this_boot() else None
     return [rail for rail in rails if isinstance(rail, dict)] if isinstance(rails, list) else []

@@ -17,6 +17,8 @@ import socket
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_value
+from .._data.numbers import is_whole
 from .._data.text import join_words
 from .names import LABEL
 
@@ -103,7 +105,7 @@ class ClusterView:
 
 
 def _number(value: t.Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if is_whole(value) else None
 
 
 def _text(value: t.Any) -> str | None:
@@ -179,13 +181,6 @@ def cluster_of(
     )
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None
-
-
 def address_here(address: str) -> bool | None:
     """Return whether this machine has an address: only its own addresses can be bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -206,9 +201,9 @@ def read_rail(rail: Rail, root: Path) -> Link:
     if not place.exists():
         return Link(up=False, address_here=here)
     # carrier cannot be read at all while the interface is switched off.
-    carrier, state = _read(place / "carrier"), _read(place / "operstate")
+    carrier, state = read_value(place / "carrier"), read_value(place / "operstate")
     up = carrier == "1" if carrier is not None else (None if state is None else False)
-    mtu, speed = _read(place / "mtu"), _read(place / "speed")
+    mtu, speed = read_value(place / "mtu"), read_value(place / "speed")
     return Link(
         up,
         here,

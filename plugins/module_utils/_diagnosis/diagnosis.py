@@ -26,6 +26,7 @@ from .._data.problem import (
     WRAPPER,
     KnownProblem,
 )
+from .._data.text import one_line
 from .._deployment.cluster_view import RANK_RUNS
 from .._deployment.lines import WIDTH
 from .._problems.catalogue import CATALOGUE, MEMORY, known
@@ -103,13 +104,8 @@ LOG_ORDER = ORDER[next(row.id for row in CATALOGUE if row.where == LOG)]
 LAST = 10 * len(CATALOGUE)
 
 
-def shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
-
-
 def finding_of(row: KnownProblem, evidence: str, where: str, order: int) -> Finding:
-    return Finding(row, shorten(evidence), where, row.severity, order, row.consequence)
+    return Finding(row, one_line(evidence, LONGEST), where, row.severity, order, row.consequence)
 
 
 def of_log(row: KnownProblem, line: str, where: str) -> Finding:
@@ -165,7 +161,7 @@ class Diagnoser:
             else:
                 self._add(finding_of(row, matching_line(text, row), FAILURE, ORDER[row.id] - 2 * LAST))
         if not rows:
-            self.unexplained.append((FAILURE, shorten(text)))
+            self.unexplained.append((FAILURE, one_line(text, LONGEST)))
 
     def _logs(self) -> None:
         evidence = self._evidence
@@ -199,7 +195,7 @@ class Diagnoser:
         evidence = self._evidence
         error = str(((evidence.slot or {}).get("State") or {}).get("Error") or "")
         if error and not self._rows(error, DOCKER, {DOCKER, KERNEL, MACHINE}):
-            self.unexplained.append((DOCKER, shorten(error)))
+            self.unexplained.append((DOCKER, one_line(error, LONGEST)))
         if evidence.said not in ("running", RANK_RUNS):
             self._rows(evidence.docker_log, "container output", {DOCKER})
 
@@ -218,7 +214,7 @@ class Diagnoser:
             tail = "\n".join(self._evidence.job_logs.get(name, "").splitlines()[-20:])
             # The log also has temporary errors, so it is searched only if the error is not recognised.
             if not self._rows(error, f"job {name}", places) and not self._rows(tail, f"job {name}", places):
-                self.unexplained.append((f"job {name}", shorten(error)))
+                self.unexplained.append((f"job {name}", one_line(error, LONGEST)))
 
     def _state(self) -> None:
         state = self._evidence.state or {}

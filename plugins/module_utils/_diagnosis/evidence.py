@@ -18,14 +18,14 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from .._data.files import read_tail
+from .._data.text import one_line
 from .._deployment import bandwidth, cluster_view, records
 from .._docker import access as docker
 from .._docker import usage
 from .._docker.engine import Engine, EngineError
 from .._server import completions
-from .._server.client import one_line
 from .._server.deployment_facts import DeploymentFacts, Disk, Gatherer, disk_of
-from .._server.lines import tail
 from .._server.server_facts import QUESTION, ServerFacts, ServerInspector
 from .._spark import hotplug as _hotplug
 from .._spark.lock import user_name
@@ -294,7 +294,7 @@ class EvidenceGatherer(Gatherer):
         if directory is None:
             return "there is no deployment"
         names = ("memory.log.1", "memory.log", "memory-before.log")
-        older, newer, before = (tail(directory / "state" / name, MEMORY_LOG_BYTES) for name in names)
+        older, newer, before = (read_tail(directory / "state" / name, MEMORY_LOG_BYTES) for name in names)
         self.facts.memory_log, self.facts.memory_before = older + newer, before
         texts = {"memory.log": older + newer, "memory-before.log": before}
         self.facts.files.update({name: text for name, text in texts.items() if text})
@@ -324,7 +324,7 @@ class EvidenceGatherer(Gatherer):
             self.facts.files[name] = (self.facts.mounted / name).read_text(encoding="utf-8", errors="replace")
         # State of a server that the watchdog or the supervisor has ended.
         for name in ("stalled.log", "peer-lost.log"):
-            kept = tail(self.facts.directory / "state" / name)
+            kept = read_tail(self.facts.directory / "state" / name)
             if kept:
                 self.facts.files[name] = kept
         return None
@@ -333,7 +333,7 @@ class EvidenceGatherer(Gatherer):
         detail = super()._job(name)
         if name in self.facts.jobs:
             log = Job(self.facts.state_directory / "jobs", name).log
-            self.facts.job_logs[name] = tail(log, 64 * 1024)
+            self.facts.job_logs[name] = read_tail(log, 64 * 1024)
         return detail
 
     def _kernel(self) -> str | None:

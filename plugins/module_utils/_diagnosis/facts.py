@@ -12,7 +12,7 @@ import re
 import time
 import typing as t
 
-from .._data.text import join_words
+from .._data.text import amount, duration, join_words
 from .._deployment import nccl
 from .._deployment.cluster_view import (
     PEER_LOST,
@@ -60,10 +60,6 @@ BAD_KERNEL = "7.0.0-1019-nvidia"
 FORCED = re.compile(r"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS\W{1,3}\w+")
 
 
-def gigabytes(size: float) -> str:
-    return f"{size / GB:.1f} GB"
-
-
 def _docker_is(state: str) -> Fact:
     return lambda evidence: evidence.docker_detail or state if evidence.docker == state else None
 
@@ -96,7 +92,7 @@ def _least_disk(evidence: Evidence, least: int, below: int) -> Answer:
     if not small:
         return None
     disk = min(small, key=lambda one: one.free)
-    return f"{gigabytes(disk.free)} of {gigabytes(disk.total)} are free for {disk.use} in {disk.path}"
+    return f"{amount(disk.free)} of {amount(disk.total)} are free for {disk.use} in {disk.path}"
 
 
 def disk_full(evidence: Evidence) -> Answer:
@@ -111,7 +107,7 @@ def shared_memory_full(evidence: Evidence) -> Answer:
     shared, host = evidence.shared_memory, (evidence.slot or {}).get("HostConfig") or {}
     if shared is None or shared.free >= FULL_BYTES or host.get("IpcMode") != "host":
         return None
-    return f"{gigabytes(shared.free)} of {gigabytes(shared.total)} are free in {shared.path}"
+    return f"{amount(shared.free)} of {amount(shared.total)} are free in {shared.path}"
 
 
 def port_taken(evidence: Evidence) -> Answer:
@@ -170,7 +166,7 @@ def _loading_stands(row: str) -> Fact:
             (remark.line for remark in remarks(evidence.server_log) if remark.problem and remark.problem.id == row),
             None,
         )
-        return f"{line} for {_said_for(evidence) / 60:.0f} minutes" if line else None
+        return f"{line} for {duration(_said_for(evidence))}" if line else None
 
     return fact
 
@@ -203,7 +199,7 @@ def memory_not_given_back(evidence: Evidence) -> Answer:
         return None
     if available > total / 2 or evidence.memory.get("AnonPages", 0) > total / 4:
         return None
-    return f"only {gigabytes(available)} of {gigabytes(total)} are available"
+    return f"only {amount(available)} of {amount(total)} are available"
 
 
 def page_cache(evidence: Evidence) -> Answer:
@@ -211,7 +207,7 @@ def page_cache(evidence: Evidence) -> Answer:
     total, free, cached = memory.get("MemTotal", 0), memory.get("MemFree", 0), memory.get("Cached", 0)
     if not total or free > total / 8 or cached < total / 2:
         return None
-    return f"{gigabytes(cached)} are page cache, {gigabytes(free)} of {gigabytes(total)} are free"
+    return f"{amount(cached)} are page cache, {amount(free)} of {amount(total)} are free"
 
 
 def _container_state(evidence: Evidence) -> dict[str, t.Any]:
@@ -388,7 +384,7 @@ def cache_not_mounted(evidence: Evidence) -> Answer:
 def shared_memory_large(evidence: Evidence) -> Answer:
     host = (evidence.slot or {}).get("HostConfig") or {}
     size = host.get("ShmSize") or 0
-    return f"shm_size is {gigabytes(size)}" if host.get("IpcMode") != "host" and size > 4 * GB else None
+    return f"shm_size is {amount(size)}" if host.get("IpcMode") != "host" and size > 4 * GB else None
 
 
 def kernel_version(evidence: Evidence) -> Answer:
@@ -540,9 +536,7 @@ def _waits_long(what: str) -> Fact:
         if _waits(evidence) != what or _said_for(evidence) < STALLS_AFTER_S:
             return None
         reason = _reason_said(evidence)
-        return f"it has waited for {what} for {_said_for(evidence) / 60:.0f} minutes" + (
-            f": {reason}" if reason else ""
-        )
+        return f"it has waited for {what} for {duration(_said_for(evidence))}" + (f": {reason}" if reason else "")
 
     return fact
 
@@ -555,7 +549,7 @@ def ranks_silent(evidence: Evidence) -> Answer:
     run = after_last_end(evidence.server_log)
     if any(mark in run for mark in marks):
         return None
-    return f"no rank has said a word for {_said_for(evidence) / 60:.0f} minutes"
+    return f"no rank has said a word for {duration(_said_for(evidence))}"
 
 
 def _ranks(evidence: Evidence) -> dict[str, t.Any]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .._data.files import nearest_existing, read_object
 from .published_ports import published_by
 from .socket_cgroups import listening_cgroups
 
@@ -49,22 +49,14 @@ class Machine:
         """Return the Engine that the docker command would use: from the environment, else from the current context."""
         if self.docker_host:
             return self.docker_host
-        config = _read_json(self.home / ".docker/config.json")
+        config = read_object(self.home / ".docker/config.json") or {}
         context = config.get("currentContext")
         if not isinstance(context, str):
             return ""
         folder = hashlib.sha256(context.encode()).hexdigest()
-        meta = _read_json(self.home / ".docker/contexts/meta" / folder / "meta.json")
+        meta = read_object(self.home / ".docker/contexts/meta" / folder / "meta.json") or {}
         host = ((meta.get("Endpoints") or {}).get("docker") or {}).get("Host")
         return host if isinstance(host, str) else ""
-
-
-def _read_json(path: Path) -> dict[str, t.Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def is_there(path: Path) -> bool:
@@ -124,7 +116,7 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
     If the Engine does not answer, its configuration decides.
     """
     if not info:
-        daemon = _read_json(machine.root / "etc/docker/daemon.json")
+        daemon = read_object(machine.root / "etc/docker/daemon.json") or {}
         info = {"Runtimes": daemon.get("runtimes"), "CDISpecDirs": daemon.get("cdi-spec-dirs") or CDI_FOLDERS}
     if machine.program(GPU_HOOK):
         return "hook"
@@ -138,13 +130,6 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
                 if spec.suffix in (".yaml", ".yml", ".json") and is_gpu_spec(spec):
                     return "cdi"
     return None
-
-
-def nearest_existing(path: Path) -> Path:
-    """Return the path, or its nearest parent that exists."""
-    while not is_there(path) and path != path.parent:
-        path = path.parent
-    return path
 
 
 def mount_point(path: Path) -> Path | None:

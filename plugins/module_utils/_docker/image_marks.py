@@ -17,7 +17,7 @@ import os
 import typing as t
 from pathlib import Path
 
-from .._spark.watched_job import boot_id
+from .._spark.processes import boot_id
 from .._spark.whole import sync_directory, write_whole
 
 T = t.TypeVar("T")

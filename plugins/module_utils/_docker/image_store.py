@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
+import shutil
 import typing as t
 from pathlib import Path
 
@@ -59,10 +59,9 @@ class Store(t.NamedTuple):
     def free_bytes(self) -> int | None:
         """Return the free bytes for images; None if unknown."""
         try:
-            status = os.statvfs(self.path)
+            return shutil.disk_usage(self.path).free
         except OSError:
             return None
-        return status.f_bavail * status.f_frsize
 
     def facts(self) -> dict[str, t.Any]:
         return {

@@ -13,6 +13,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from .._data.text import in_brackets
+
 _FORM = re.compile(r"(?:(?P<address>[0-9.]+|\[[^\]]+\]):)?(?P<port>\d+):(?P<container>\d+)(?:/(?P<protocol>tcp|udp))?")
 HINT = "write it as in 127.0.0.1:8000:8000, which is address, port of the host and port of the container"
 
@@ -27,7 +29,7 @@ class PublishedPort:
     protocol: str = "tcp"
 
     def __str__(self) -> str:
-        address = f"[{self.address}]" if ":" in self.address else self.address
+        address = in_brackets(self.address)
         return f"{address}:{self.port}:{self.container_port}/{self.protocol}"
 
 

@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._data.text import join_words
+from .._data.text import amount, join_words
 from .._deployment.names import LABEL
 from .._spark.lock import user_name
 from .._spark.machine import GpuProcess
@@ -352,10 +352,6 @@ def memory_holders(
     return [text for size, text in sorted(result, reverse=True) if size >= NOTABLE_BYTES]
 
 
-def readable(size: int) -> str:
-    return f"{size / 1e6:.0f} MB" if size < 1e8 else f"{size / 1e9:.1f} GB" if size < 9.95e9 else f"{size / 1e9:.0f} GB"
-
-
 def describe_container(container: t.Mapping[str, t.Any]) -> str:
     """Describe a running container in one sentence, for a user who needs its port or memory."""
     ours = any(label.startswith(LABEL) for label in container.get("labels") or {})
@@ -368,7 +364,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
     published = {port["port"] for port in container.get("ports") or [] if port["protocol"] == "tcp" and port["port"]}
     ports = [str(port) for port in sorted(published | set(container.get("ports_listening") or []))]
     memory = container.get("memory_bytes") or 0
-    holds = [readable(memory)] if memory >= NOTABLE_BYTES else []
+    holds = [amount(memory)] if memory >= NOTABLE_BYTES else []
     holds += [f"port{'s' if len(ports) > 1 else ''} {join_words(ports)}"] if ports else []
     name = container["name"]
     does = f"holds {' and '.join(holds)}" if holds else "runs"
@@ -378,7 +374,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
 def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
     """Describe a GPU process in one sentence."""
     whose = f" of user {process['user']}" if process["user"] else ""
-    holds = f"holds {readable(process['bytes'])}" if process["bytes"] else "uses the GPU"
+    holds = f"holds {amount(process['bytes'])}" if process["bytes"] else "uses the GPU"
     kill = "kill" if process["user"] == own_user else "sudo kill"
     pid = process["pid"]
     return f"process {process['name'] or 'unknown'} ({pid}){whose} {holds}; stop it with: {kill} {pid}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .._data.numbers import positive_int
 from .._data.problem import HINT, INFORMATION, LOG, WARNING, WRAPPER, KnownProblem
 from .._data.source import SERVE, SPARKS, SPECULATIVE, TENSORRT_LLM, TRT_LLM, USERS_OF_TWO
 from .engine import Log, Stage
@@ -619,9 +620,7 @@ def longest_prompt(options: t.Mapping[str, t.Any], context: t.Any) -> int | None
 
     Without chunked prefill a prompt is read in one pass.
     """
-    at_once = options.get("max_num_tokens")
-    if not isinstance(at_once, int) or isinstance(at_once, bool) or at_once < 1:
-        at_once = MAX_NUM_TOKENS
+    at_once = positive_int(options.get("max_num_tokens")) or MAX_NUM_TOKENS
     chunked = options.get("enable_chunked_prefill") is True
     return at_once if isinstance(context, int) and not chunked and at_once < context else None
 

@@ -22,6 +22,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_object
 from .._spark import whole
 from .._spark.application import zip_application
 from .._spark.whole import write_whole
@@ -83,11 +84,7 @@ class Network:
     # What is there
 
     def state(self) -> State | None:
-        try:
-            data = json.loads((self.directory / STATUS.name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return data if isinstance(data, dict) else None
+        return read_object(self.directory / STATUS.name)
 
     def pending(self) -> State | None:
         """Return the pending change."""
@@ -336,11 +333,7 @@ class Network:
 
     def requested(self) -> State:
         """Return the last request of the program."""
-        try:
-            data = json.loads((self.directory / "network.request").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return data if isinstance(data, dict) else {}
+        return read_object(self.directory / "network.request") or {}
 
     def answer(self, change: str, answer: str) -> None:
         write_whole(self.directory / "network.confirm", json.dumps({"id": change, "answer": answer}) + "\n", 0o600)

@@ -22,7 +22,8 @@ import time
 import typing as t
 from pathlib import Path
 
-from .ports import FabricError, Run, addresses, after_colon, ask_ip, gids, rate_mbps, read_number, read_text, rows, run
+from .._data.files import read_value
+from .ports import FabricError, Run, addresses, after_colon, ask_ip, gids, rate_mbps, read_number, rows, run
 
 # The keys of a rail.
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
@@ -171,7 +172,7 @@ class LinkCheck:
             table = gids(port, rail["interface"])
             index = next((gid["index"] for gid in table if gid["address"] == rail["address"]), None)
             mtu = read_number(self._sys / "class/net" / rail["interface"] / "mtu") or rail["mtu"]
-            speed = rate_mbps(read_text(port / "rate")) or rail.get("speed_mbps")
+            speed = rate_mbps(read_value(port / "rate")) or rail.get("speed_mbps")
             result.append({**rail, "mtu": min(mtu, rail["mtu"]), "speed_mbps": speed, "gid_index": index})
             if index is None:
                 self.findings.append(
@@ -179,7 +180,7 @@ class LinkCheck:
                     f"{rail.get('rdma')}, so NCCL may choose another way. Restart the Spark if NCCL reports an invalid "
                     "GID."
                 )
-            state = after_colon(read_text(port / "state"))
+            state = after_colon(read_value(port / "state"))
             if state not in (None, "ACTIVE"):
                 self.findings.append(
                     f"The RDMA port {rail.get('rdma')} is {state} and not ACTIVE, so NCCL may fall back to slow "

@@ -18,6 +18,7 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_object, read_text, read_value
 from .._deployment.bandwidth import read_bandwidth
 from .._spark import hotplug as _hotplug
 from .._spark.machine import CONNECTX7, LookError, find_functions
@@ -62,16 +63,8 @@ def run(command: t.Sequence[str], deadline: float = DEADLINE_S) -> tuple[int, st
     return done.returncode, done.stdout, done.stderr
 
 
-def read_text(path: Path) -> str | None:
-    """Return a file of sysfs; None where there is none, or where the kernel has no answer just now."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
 def read_number(path: Path) -> int | None:
-    text = read_text(path)
+    text = read_value(path)
     return int(text) if text and re.fullmatch(r"-?\d+", text) else None
 
 
@@ -101,7 +94,7 @@ def pci_address(device: Path) -> str | None:
     name = Path(os.path.realpath(device)).name
     if _PCI.fullmatch(name):
         return name
-    match = re.search(r"^PCI_SLOT_NAME=(\S+)$", read_text(device / "uevent") or "", re.MULTILINE)
+    match = re.search(r"^PCI_SLOT_NAME=(\S+)$", read_value(device / "uevent") or "", re.MULTILINE)
     return match.group(1) if match and _PCI.fullmatch(match.group(1)) else None
 
 
@@ -118,10 +111,10 @@ def functions(sys: Path) -> list[Function]:
     for entry in _children(sys / "class" / "infiniband"):
         device = entry / "device"
         pci = pci_address(device)
-        if read_text(device / "vendor") != MELLANOX or pci is None or (device / "physfn").exists():
+        if read_value(device / "vendor") != MELLANOX or pci is None or (device / "physfn").exists():
             continue
         names = [net.name for net in _children(device / "net")]
-        own = read_text(entry / "ports" / "1" / "gid_attrs" / "ndevs" / "0")
+        own = read_value(entry / "ports" / "1" / "gid_attrs" / "ndevs" / "0")
         name = own if own in names else next(iter(names), None)
         if name:
             result[name] = Function(pci, name, entry.name)
@@ -129,7 +122,7 @@ def functions(sys: Path) -> list[Function]:
         device = entry / "device"
         pci = pci_address(device) if device.exists() else None
         known = {function.pci for function in result.values()}
-        if read_text(device / "vendor") != MELLANOX or pci is None or (device / "physfn").exists() or pci in known:
+        if read_value(device / "vendor") != MELLANOX or pci is None or (device / "physfn").exists() or pci in known:
             continue
         result[entry.name] = Function(pci, entry.name, None)
     return sorted(result.values(), key=lambda function: (function.place, function.pci))
@@ -165,10 +158,10 @@ def gids(port: Path, interface: str) -> list[dict[str, t.Any]]:
     """Return the RoCE v2 entries with an IPv4 address in the GID table of an RDMA port: index and address."""
     result = []
     for entry in _children(port / "gids"):
-        address = gid_address(read_text(entry) or "")
+        address = gid_address(read_value(entry) or "")
         # The kernel does not return the type of an unused entry.
-        kind = read_text(port / "gid_attrs" / "types" / entry.name) if address else None
-        device = read_text(port / "gid_attrs" / "ndevs" / entry.name)
+        kind = read_value(port / "gid_attrs" / "types" / entry.name) if address else None
+        device = read_value(port / "gid_attrs" / "ndevs" / entry.name)
         if entry.name.isdigit() and kind == "RoCE v2" and device in (None, interface):
             result.append({"index": int(entry.name), "address": address})
     return sorted(result, key=lambda gid: t.cast("int", gid["index"]))
@@ -330,7 +323,7 @@ class Managers:
         if state and not state.startswith("unmanaged") and not state.endswith("(externally)"):
             return {"manager": "NetworkManager", "profile": profile or None, "file": self._files.get(name)}
         link = self._run_directory / "systemd" / "netif" / "links" / str(index)
-        state, file = networkd_link(read_text(link)) if self.networkd_running else ("", "")
+        state, file = networkd_link(read_value(link)) if self.networkd_running else ("", "")
         if state and state not in ("unmanaged", "pending", "initialized"):
             return {"manager": "networkd", "profile": None, "file": file or None}
         return {"manager": "none", "profile": None, "file": None}
@@ -401,7 +394,7 @@ class Look:
         default_6 = self._runner(["ip", "-json", "-6", "route", "show", "default"])
         managers = Managers(self._runner, self._root / "run")
         files = netplan_files(self._root)
-        texts = {path: self._text(path) for path in files}
+        texts = {path: read_text(path) for path in files}
         result = functions(self._root / "sys")
         interfaces = [self._interface(one, links, by_name, managers, texts) for one in result]
         own_file, trial = (self._root / FILE.relative_to("/")).exists(), self._trial()
@@ -420,7 +413,7 @@ class Look:
             "filter": fabric_filter.look(self._runner, self._root),
             "measured": read_bandwidth(self._state_directory),
             "in_use": in_use(
-                read_text(self._root / "proc/net/tcp") or "",
+                read_value(self._root / "proc/net/tcp") or "",
                 [address["address"] for one in result for address in addresses(by_name.get(one.interface, {}))],
             ),
             "login": peer,
@@ -436,25 +429,16 @@ class Look:
             "netplan_unreadable": [f"/{path.relative_to(self._root)}" for path, text in texts.items() if text is None],
             "own_file": own_file,
             "trial": trial,
-            "nccl_conf": read_text(self._root / "etc" / "nccl.conf"),
+            "nccl_conf": read_value(self._root / "etc" / "nccl.conf"),
         }
-
-    def _text(self, path: Path) -> str | None:
-        try:
-            return path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
 
     def _has_netplan(self) -> bool:
         return any((self._root / place / "netplan").exists() for place in ("usr/sbin", "sbin", "usr/bin", "bin"))
 
     def _trial(self) -> dict[str, t.Any] | None:
         """Return the state of the last change of this boot, from the program that watches it."""
-        try:
-            data = json.loads((self._root / STATUS.relative_to("/")).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return {key: data.get(key) for key in ("id", "action", "state", "error")} if isinstance(data, dict) else None
+        data = read_object(self._root / STATUS.relative_to("/"))
+        return None if data is None else {key: data.get(key) for key in ("id", "action", "state", "error")}
 
     def _interface(
         self,
@@ -473,7 +457,7 @@ class Look:
         device = self._root / "sys/bus/pci/devices" / function.pci
         port = self._root / "sys/class/infiniband" / (function.rdma or "-") / "ports" / "1"
         up = "UP" in (link.get("flags") or [])
-        speed = rate_mbps(read_text(port / "rate"))
+        speed = rate_mbps(read_value(port / "rate"))
         slow = read_number(net / "speed")
         naming = [
             f"/{path.relative_to(self._root)}"
@@ -488,19 +472,19 @@ class Look:
             "port": function.port,
             "rdma": function.rdma,
             "pcie_width": read_number(device / "current_link_width"),
-            "pcie_gts": pcie_speed(read_text(device / "current_link_speed")),
+            "pcie_gts": pcie_speed(read_value(device / "current_link_speed")),
             "mac": link.get("address"),
             "up": up,
             # An interface that is switched off does not know whether a cable is in it.
             "carrier": (read_number(net / "carrier") == 1) if up else None,
-            "operstate": read_text(net / "operstate"),
+            "operstate": read_value(net / "operstate"),
             "speed_mbps": speed if speed else slow if slow and slow > 0 else None,
             "mtu": link.get("mtu") or read_number(net / "mtu"),
             "max_mtu": link.get("max_mtu") or None,
             "master": link.get("master"),
             "addresses": addresses(by_name.get(name, {})),
             "netplan_files": naming,
-            "rdma_state": after_colon(read_text(port / "state")),
+            "rdma_state": after_colon(read_value(port / "state")),
             "gids": gids(port, name) if function.rdma else [],
             **managers.of(name, link.get("ifindex") or read_number(net / "ifindex")),
         }

@@ -14,6 +14,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_end
 from .._deployment import nccl
 from .._deployment.cluster_view import environment_of
 from .._deployment.names import LABEL
@@ -21,7 +22,7 @@ from .._diagnosis import memory_curve
 from .._diagnosis.memory_curve import GIB
 from .._engines.registry import log_of
 from .._server.client import HttpClient, ProbeError
-from .._server.lines import last_run, read_end
+from .._server.lines import last_run
 from .sensor import NotMeasured, Sensor, World
 
 # The log is rotated at 20 MB, and the KV cache lines are at the beginning of a start.

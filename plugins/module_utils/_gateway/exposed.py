@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_object
 from .._data.typed import find_mismatches
 
 FILE = Path("config/endpoint.json")
@@ -35,10 +35,7 @@ class Exposed:
 
 def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
     """Return what is offered by the proxy that has this directory; None if nothing is, or it cannot be read."""
-    try:
-        data = json.loads((directory / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
+    data = read_object(directory / FILE)
     return None if find_mismatches(Exposed, data) else t.cast("dict[str, t.Any]", data)
 
 

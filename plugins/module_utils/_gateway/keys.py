@@ -13,15 +13,14 @@ hands out a key.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import re
 import secrets
 import stat
 import typing as t
 from pathlib import Path
 
+from .._data.files import locked_directory
 from .._spark.whole import write_whole
 
 # Hidden names are free: a key's name does not begin with a dot.
@@ -120,16 +119,13 @@ class Keys:
     @contextlib.contextmanager
     def _alone(self) -> t.Iterator[None]:
         """Keep other runs out, which would write down what is accepted without this one's keys."""
-        try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as e:
-            raise self._unwritable(e) from e
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                stack.enter_context(locked_directory(self._directory))
+            except OSError as e:
+                raise self._unwritable(e) from e
             yield
-        finally:
-            os.close(descriptor)
 
     def _ensure(self, names: t.Sequence[str], owner: str, dry: bool) -> Change:
         problems = [problem for problem in map(name_problem, names) if problem]

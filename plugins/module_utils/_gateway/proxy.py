@@ -16,6 +16,8 @@ import subprocess
 import time
 import typing as t
 
+from .._data.text import duration, in_brackets
+
 BRIDGE = "docker0"
 # TLS needs clocks that agree: the authority's certificates are valid from the minute they are made.
 CLOCK_S = 300
@@ -102,11 +104,6 @@ def is_address(text: str) -> bool:
     return True
 
 
-def in_url(host: str) -> str:
-    """Return a host as a URL has it."""
-    return f"[{host}]" if ":" in host else host
-
-
 def is_for(certificate_name: str, name: str) -> bool:
     """Return whether a certificate's name ('DNS:*.example.org', 'IP:10.0.0.2') matches a host's name or address."""
     kind, _separator, value = certificate_name.partition(":")
@@ -175,7 +172,7 @@ def _lan_problems(wish: ProxySpec, host: Host) -> list[str]:
     if abs(seconds) > CLOCK_S:
         way = "ahead of" if seconds > 0 else "behind"
         found.append(
-            f"The clock of this host is {abs(seconds) / 60:.0f} minutes {way} the controller's, so clients "
+            f"The clock of this host is {duration(abs(seconds))} {way} the controller's, so clients "
             "would refuse its certificate; set it with 'sudo timedatectl set-ntp true'."
         )
     if wish.certificate_names is not None and not found and not good_names(wish, host):
@@ -189,7 +186,7 @@ def _lan_problems(wish: ProxySpec, host: Host) -> list[str]:
 
 def listen(address: str, port: int, name: str) -> dict[str, t.Any]:
     """One of the addresses and ports, by which input it is that, and how Docker would spell it."""
-    return {"address": address, "port": port, "input": name, "text": f"{in_url(address)}:{port}:{port}"}
+    return {"address": address, "port": port, "input": name, "text": f"{in_brackets(address)}:{port}:{port}"}
 
 
 def plan(wish: ProxySpec, host: Host) -> dict[str, t.Any]:
@@ -218,11 +215,11 @@ def plan(wish: ProxySpec, host: Host) -> dict[str, t.Any]:
     names = good_names(wish, host)
     result["names"] = names
     result["listens"] += [listen(address, wish.port, "api_proxy_port") for address in wish.addresses or ["0.0.0.0"]]
-    result["urls"] += [{"scope": "lan", "url": f"https://{in_url(name)}:{wish.port}"} for name in names]
+    result["urls"] += [{"scope": "lan", "url": f"https://{in_brackets(name)}:{wish.port}"} for name in names]
     known = host_names(wish, host)
     way_in = [*wish.addresses, *host.reachable][0]
     if wish.reached_as in known and (not wish.addresses or wish.reached_as in wish.addresses):
         way_in = wish.reached_as
     asked_as = way_in if way_in in names else names[0]
-    result["check"] = {"url": f"https://{in_url(asked_as)}:{wish.port}", "connect_to": way_in}
+    result["check"] = {"url": f"https://{in_brackets(asked_as)}:{wish.port}", "connect_to": way_in}
     return result

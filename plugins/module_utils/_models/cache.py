@@ -15,6 +15,7 @@ import shutil
 import typing as t
 from pathlib import Path
 
+from .._data.text import amount
 from .disk import CachedRepository, ModelSpec, folder_name, is_wanted, lock_if_free, own_size, read_receipt
 
 PREFIX = "models--"
@@ -56,15 +57,6 @@ class Pointer:
     path: Path
     blob: Path | None
     bytes: int
-
-
-def amount(size: float) -> str:
-    """For instance 130 GB, 65.2 GB, 431 MB, 12 kB."""
-    for divisor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= divisor:
-            value = size / divisor
-            return f"{value:.0f} {unit}" if value >= 100 or divisor < 1e6 else f"{value:.1f} {unit}"
-    return f"{size:.0f} bytes"
 
 
 def repository_name(folder: str) -> str:

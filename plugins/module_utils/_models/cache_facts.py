@@ -21,10 +21,11 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from .._data.text import join_words
-from .cache import CachedModel, amount
+from .._data.files import nearest_existing
+from .._data.text import amount, join_words
+from .._spark.lock import user_name
+from .cache import CachedModel
 from .disk import CachedRepository, ModelSpec, folder_name, is_unchanged, read_receipt, receipt_covers
-from .hub import nearest_existing, owner_name
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 TOKEN_FILES = ("token", "stored_tokens")
@@ -81,7 +82,7 @@ def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list
 
 
 def _foreign(path: Path, owned: Path, recursive: bool) -> ForeignPath:
-    return ForeignPath(str(path), owner_name(owned.lstat().st_uid), recursive)
+    return ForeignPath(str(path), user_name(owned.lstat().st_uid), recursive)
 
 
 def _is_foreign(path: Path, user: int) -> bool:

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import typing as t
 from pathlib import Path
+
+from .._data.files import read_object
+from .._data.numbers import natural_int, positive_int
 
 Config = t.Mapping[str, t.Any]
 
@@ -21,8 +23,6 @@ INDEX = "model.safetensors.index.json"
 TOKENIZER = "tokenizer.json"
 # The index of the largest models has a few MB.
 MOST_BYTES = 32_000_000
-# A number beyond this is none that a program counts with.
-MOST_NUMBER = 2**63 - 1
 # The kinds of its layers, under the names of several families: a list of words, or a text of one letter a layer.
 LAYER_KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")
 STATE_KINDS = ("linear_attention", "mamba", "mamba2", "M")
@@ -58,10 +58,9 @@ class ModelFiles:
         try:
             if path.stat().st_size > MOST_BYTES:
                 return None
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+        except OSError:
             return None
-        return data if isinstance(data, dict) else None
+        return read_object(path)
 
     def tokenizer(self) -> frozenset[str]:
         """Return the sums under which the Hub may know this tokenizer.json: as a large file's, and as git's."""
@@ -104,7 +103,7 @@ def total_size(index: Config) -> int | None:
     # Some tools write it as a fraction.
     if isinstance(size, float) and size.is_integer():
         size = int(size)
-    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_NUMBER else None
+    return positive_int(size)
 
 
 def model_facts(config: Config, quantization: Config, size: int | None) -> dict[str, t.Any]:
@@ -249,8 +248,7 @@ def text_config(config: Config) -> Config:
 
 
 def number(config: Config, key: str) -> int | None:
-    value = config.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_NUMBER else None
+    return natural_int(config.get(key))
 
 
 def pair_problems(

@@ -17,9 +17,11 @@ import stat
 import typing as t
 from pathlib import Path
 
-from .cache import amount, model_directories, repository_name
+from .._data.numbers import natural_int
+from .._data.text import amount
+from .._spark.lock import user_name
+from .cache import model_directories, repository_name
 from .config import CONFIG, INDEX, MOST_BYTES, ModelFiles, eagle_head, weight_files
-from .hub import owner_name
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_BYTES = 1024
@@ -129,7 +131,7 @@ def look_into(path: Path) -> Contents:
 
 def _closed(path: Path) -> DirectoryError:
     return DirectoryError(
-        f"{owner_name(os.geteuid())} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to "
+        f"{user_name(os.geteuid())} may not look into {path}: allow it with 'sudo chmod -R a+rX {path}', and to "
         "enter each directory above it, then run again"
     )
 
@@ -217,7 +219,7 @@ class ModelDirectory:
         if not self.unreadable:
             return ""
         return (
-            f"{owner_name(os.geteuid())} may not read {shown(self.unreadable)} in {self.path}: allow it with "
+            f"{user_name(os.geteuid())} may not read {shown(self.unreadable)} in {self.path}: allow it with "
             f"'sudo chmod -R a+rX {self.path}', then run again"
         )
 
@@ -321,7 +323,7 @@ def header_problem(path: Path) -> str:
         try:
             header = json.loads(start + file.read(length - 1))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            if not all(isinstance(end, int) and not isinstance(end, bool) and 0 <= end < 2**63 for end in ends):
+            if None in map(natural_int, ends):
                 raise ValueError(ends)
             promised = 8 + length + max(ends, default=0)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):

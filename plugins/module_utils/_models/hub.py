@@ -12,9 +12,9 @@ import dataclasses
 import http.client
 import json
 import os
-import pwd
 import queue
 import re
+import shutil
 import threading
 import time
 import typing as t
@@ -25,6 +25,10 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 
+from .._data.files import nearest_existing
+from .._data.numbers import natural_int
+from .._data.text import duration
+from .._spark.lock import user_name
 from .config import MOST_BYTES, TOKENIZER, WEIGHTS, ModelFiles, weight_bytes
 from .disk import (
     BLOB,
@@ -41,7 +45,7 @@ from .disk import (
     receipt_commit,
     receipt_covers,
 )
-from .limits import WINDOW_S, limited_s, wait_text
+from .limits import WINDOW_S, limited_s
 from .refusals import GeneralHubError, HubError, Refusal, TokenNeededError, refusal
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
@@ -246,7 +250,7 @@ class Hub:
 
     def _limit(self, seconds: float) -> GeneralHubError:
         return GeneralHubError(
-            f"The Hub {self.endpoint} limits the requests of this network and answers again in {wait_text(seconds)}: "
+            f"The Hub {self.endpoint} limits the requests of this network and answers again in {duration(seconds)}: "
             "wait that long, then run again; requests with a token have a limit of their own"
         )
 
@@ -276,28 +280,21 @@ def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     if not BLOB.fullmatch(blob):
         raise ValueError(blob)
     size = lfs.get("size", entry["size"])
-    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
+    if natural_int(size) is None:
         raise ValueError(size)
     return RemoteFile(path=path, size=size, blob=blob)
-
-
-def owner_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 def unreadable(cache: object, error: PermissionError) -> str:
     """Return the fix for a cache that cannot be read."""
     return (
         f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back with "
-        f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
+        f"'sudo chown -R {user_name(os.geteuid())}: {cache}', then run again"
     )
 
 
 def unwritable_path_error(path: Path, cache: Path) -> CacheError:
-    owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+    owner, user = user_name(path.stat().st_uid), user_name(os.geteuid())
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         return CacheError(
             f"The Hugging Face cache {cache} cannot be written: the file system of {path} is mounted read-only; mount "
@@ -337,21 +334,13 @@ def check_writable(cache: Path, repository: str, take_over: bool = False) -> Non
                 raise unwritable_path_error(directory, cache)
 
 
-def nearest_existing(path: Path) -> Path:
-    """Return the path itself or the closest directory above it that exists; links are followed."""
-    path = Path(os.path.realpath(path))
-    while not path.exists():
-        path = path.parent
-    return path
-
-
 def free_space(path: Path) -> tuple[int, Path]:
     """Free bytes for an ordinary user where a path is or would be, and the mount point."""
     path = nearest_existing(path)
-    status = os.statvfs(path)
+    free = shutil.disk_usage(path).free
     while not path.is_mount():
         path = path.parent
-    return status.f_bavail * status.f_frsize, path
+    return free, path
 
 
 View = dict[str, t.Any]

@@ -29,7 +29,3 @@ def limited_s(headers: Headers, otherwise: float = WINDOW_S) -> float:
     reset = RESET.search(headers.get("RateLimit") or "")
     said = headers.get("Retry-After") or (reset[1] if reset else "")
     return max(1.0, float(said)) if SECONDS.fullmatch(said) else otherwise
-
-
-def wait_text(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -15,6 +15,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.moments import moment_text
+from .._data.text import in_brackets
 from .._deployment import records
 from .._deployment.cluster_view import OPTIONS_LABEL, RANK_RUNS, SILENT, Link, Rail
 from .._deployment.names import STANDBY
@@ -23,7 +25,6 @@ from .._docker.caches import caches_of
 from .._docker.engine import Engine, EngineError
 from .._docker.image_store import CONTAINERD, store_of
 from .._gateway.exposed import exposed_endpoint
-from .._gateway.proxy import in_url
 from .._models.cache import CachedModel, cached_models, removals
 from .._problems.catalogue import cause_of
 from .._server import server_facts
@@ -115,14 +116,14 @@ class StatusInspector(Gatherer):
         containers = self._ask_docker(lambda: self._engine.find("/containers/json?all=1")) or []
         by_role = {(container["Labels"] or {}).get(f"{records.LABEL}role"): container for container in containers}
         ports = (port for port in by_role.get("open_webui", {}).get("Ports") or [] if port.get("IP"))
-        urls = (f"http://{in_url(LOOPBACK.get(port['IP'], port['IP']))}:{port['PublicPort']}" for port in ports)
+        urls = (f"http://{in_brackets(LOOPBACK.get(port['IP'], port['IP']))}:{port['PublicPort']}" for port in ports)
         return {what: by_role[role]["State"] for what, role in BESIDE.items() if role in by_role}, next(urls, None)
 
     def _cleanup_began(self, deployed_at: str) -> str | None:
         """Return when a cleanup began that has not ended; None if there is none, or a later deployment."""
         with contextlib.suppress(OSError):
             when = (self._state_directory / records.CLEANUP).stat().st_mtime
-            began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))
+            began = moment_text(when)
             return began if began > deployed_at else None
         return None
 

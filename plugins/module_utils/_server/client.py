@@ -20,6 +20,8 @@ import time
 import typing as t
 from urllib.parse import urlsplit
 
+from .._data.text import one_line
+
 # More than this is no answer to one question.
 MOST_BYTES = 16 * 1024 * 1024
 # Of each small request, such as health, version and models.
@@ -45,12 +47,6 @@ class Expired(ProbeError):
 
 class BadReply(ProbeError):
     """The other side does not speak HTTP, or cut the connection."""
-
-
-def one_line(text: str, longest: int = 300) -> str:
-    """Text for a message: no line breaks, not endless."""
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def read_json(text: str | bytes) -> t.Any:

@@ -21,7 +21,10 @@ import time
 import typing as t
 import unicodedata
 
-from .client import MOST_BYTES, BadReply, Expired, HttpClient, ProbeError, Reply, one_line, read_json, read_reply
+from .._data.numbers import is_number, natural_int
+from .._data.text import one_line
+from .client import MOST_BYTES, BadReply, Expired, HttpClient, ProbeError, Reply, read_json, read_reply
+from .decoding import Decoding, rounded, tokens_per_pass
 
 # Below this many tokens an acceptance length of 1 may be chance.
 _TOKENS_TO_JUDGE = 32
@@ -98,7 +101,7 @@ class Answer:
     @property
     def tokens(self) -> int | None:
         """Tokens of the answer by the server's count."""
-        return _count(self.usage.get("completion_tokens"))
+        return natural_int(self.usage.get("completion_tokens"))
 
     def distrust(self, most: int) -> None:
         """Ignore the server's counts if they exceed so many tokens."""
@@ -117,9 +120,24 @@ class Answer:
             tokens = max(tokens, chunk.tokens or 0)
         return steps
 
-
-def _count(value: t.Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    def decoding(self) -> Decoding:
+        """Return how a stream came. Its passes are known only if the server counts with every chunk."""
+        steps = self.steps() if self.streamed else []
+        counts = [step.tokens or 0 for step in steps]
+        # What brings no token is no pass.
+        growing = [step for step, count, before in zip(steps, counts, [0, *counts]) if count > before]
+        counted = growing if all(step.tokens is not None for step in steps) else []
+        chunks = counted or steps
+        pairs = list(zip(chunks, chunks[1:]))
+        return Decoding(
+            tokens=self.tokens,
+            ttft_s=rounded(chunks[0].at) if chunks else None,
+            first_tokens=counted[0].tokens if counted else None,
+            decode_s=rounded(chunks[-1].at - chunks[0].at) if pairs else None,
+            pass_tokens=[(after.tokens or 0) - (before.tokens or 0) for before, after in pairs] if counted else None,
+            pass_seconds=[rounded(after.at - before.at) for before, after in pairs] if counted else None,
+            tokens_per_pass=self.tokens_per_pass,
+        )
 
 
 def _string(value: t.Any) -> str:
@@ -217,10 +235,10 @@ def _absorb(answer: Answer, event: t.Any, at: float) -> None:
     answer.reasoning += reasoning
     answer.finish_reason = _string(choice.get("finish_reason")) or answer.finish_reason
     per_pass = choice.get("avg_decoded_tokens_per_iter")
-    if isinstance(per_pass, (int, float)) and not isinstance(per_pass, bool) and per_pass > 0:
+    if is_number(per_pass) and per_pass > 0:
         answer.tokens_per_pass = float(per_pass)
     usage = event.get("usage")
-    tokens = _count(usage.get("completion_tokens")) if isinstance(usage, dict) else None
+    tokens = natural_int(usage.get("completion_tokens")) if isinstance(usage, dict) else None
     answer.chunks.append(Chunk(at, tokens, bool(content or reasoning)))
 
 
@@ -233,13 +251,12 @@ def _decoded_per_pass(event: dict[str, t.Any], tokens: int | None) -> float | No
     counts = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
     if not isinstance(counts, dict) or not tokens:
         return None
-    drafts, accepted = _count(counts.get("num_spec_steps")), _count(counts.get("num_accepted_draft_tokens"))
+    drafts, accepted = natural_int(counts.get("num_spec_steps")), natural_int(counts.get("num_accepted_draft_tokens"))
     if drafts is None or accepted is None:
         return None
     # The prompt's own pass makes the first token, and each later pass one that is no draft. The end of an answer may
     # cut accepted drafts off.
-    passes = max(drafts, tokens - 1 - accepted)
-    return tokens / (1 + passes) if passes else None
+    return tokens_per_pass(tokens, max(drafts, tokens - 1 - accepted))
 
 
 class Client(HttpClient):
@@ -342,41 +359,21 @@ def _read_stream(response: http.client.HTTPResponse, answer: Answer, start: floa
 
 def measure(answer: Answer) -> dict[str, t.Any]:
     """Speeds and counts of an answer; None is 'unknown'."""
-    steps = answer.steps() if answer.streamed else []
-    tokens = answer.tokens
-    speed = None
-    first_tokens = steps[0].tokens if steps else None
-    if len(steps) > 1 and tokens is not None:
-        seconds = steps[-1].at - steps[0].at
-        # Without a count the first chunk is what the prompt's own pass makes: one token.
-        later = tokens - (first_tokens or 1)
-        if seconds >= 0.001 and later > 0:
-            speed = later / seconds
-    length, source = _acceptance(answer, steps)
+    decoding = answer.decoding()
+    speed, length, source = decoding.speed, decoding.tokens_per_pass, "server"
+    if length is None:
+        length, source = decoding.pass_length, "usage"
     return {
-        "ttft_s": round(steps[0].at, 4) if steps else None,
+        "ttft_s": None if decoding.ttft_s is None else round(decoding.ttft_s, 4),
         "total_s": round(answer.total_s, 4),
-        "prompt_tokens": _count(answer.usage.get("prompt_tokens")),
-        "completion_tokens": tokens,
-        "tokens_in_first_chunk": first_tokens,
+        "prompt_tokens": natural_int(answer.usage.get("prompt_tokens")),
+        "completion_tokens": decoding.tokens,
+        "tokens_in_first_chunk": decoding.first_tokens,
         "tokens_per_second": round(speed, 2) if speed else None,
         "seconds_per_target_pass": round(length / speed, 5) if length and speed else None,
         "acceptance_length": round(length, 3) if length else None,
-        "acceptance_source": source,
+        "acceptance_source": source if length else None,
     }
-
-
-def _acceptance(answer: Answer, steps: list[Chunk]) -> tuple[float | None, str | None]:
-    if answer.tokens_per_pass is not None:
-        return answer.tokens_per_pass, "server"
-    # Each chunk is one pass only if the server sends the count with every chunk (and does not group them).
-    counts = [step.tokens for step in steps if step.tokens is not None]
-    if len(counts) < 2 or len(counts) != len(steps):
-        return None, None
-    passes = sum(1 for before, after in zip(counts, counts[1:]) if after > before)
-    if not passes:
-        return None, None
-    return (counts[-1] - counts[0]) / passes, "usage"
 
 
 def repetition(text: str) -> str | None:

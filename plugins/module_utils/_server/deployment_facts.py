@@ -8,14 +8,16 @@
 
 from __future__ import annotations
 
-import calendar
 import dataclasses
 import json
-import os
+import shutil
 import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import nearest_existing, read_tail
+from .._data.moments import unix_time
+from .._data.text import one_line
 from .._deployment import cluster_view, nccl, records
 from .._docker import access as docker
 from .._docker.engine import Engine, EngineError
@@ -23,8 +25,7 @@ from .._docker.image_store import store_of
 from .._docker.inspector import Inspector
 from .._spark.lock import user_name
 from .._spark.watched_job import Job
-from .client import ProbeError, one_line
-from .lines import tail
+from .client import ProbeError
 
 # The name of Docker as a source.
 DOCKER = "Docker"
@@ -122,8 +123,8 @@ class DeploymentFacts:
 
 def disk_of(use: str, path: Path) -> Disk:
     """Return the room of the file system of a path."""
-    status = os.statvfs(path)
-    return Disk(use, str(path), status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+    usage = shutil.disk_usage(path)
+    return Disk(use, str(path), usage.free, usage.total)
 
 
 def closed_by(directory: Path) -> str | None:
@@ -144,7 +145,7 @@ def closed_by(directory: Path) -> str | None:
 def seconds_of(moment: t.Any) -> float | None:
     """Unix time of a moment as Docker gives it, in UTC with nanoseconds; None for the year 1, its word for never."""
     try:
-        return calendar.timegm(time.strptime(str(moment)[:19], "%Y-%m-%dT%H:%M:%S")) if str(moment) > "1971" else None
+        return unix_time(str(moment)) if str(moment) > "1971" else None
     except ValueError:
         return None
 
@@ -236,11 +237,11 @@ class Gatherer(Inspector):
         if self.facts.directory is None:
             return "there is no deployment"
         log = self.facts.directory / "state/server.log"
-        text = tail(log)
+        text = read_tail(log)
         if not log.exists():
             raise OSError("there is none")
         # Just rotated: what counts is at the end of the older file.
-        self.facts.server_log = text if len(text) > SHORT_LOG else tail(log.with_suffix(".log.1")) + text
+        self.facts.server_log = text if len(text) > SHORT_LOG else read_tail(log.with_suffix(".log.1")) + text
         return None
 
     def _cluster(self) -> str | None:
@@ -289,4 +290,4 @@ class Gatherer(Inspector):
         folders = [store.path, Path(info.get("DockerRootDir") or store.path)] if store else []
         places += [("images", folder) for folder in dict.fromkeys(folders)]
         for use, path in places:
-            self.facts.disks.append(disk_of(use, docker.nearest_existing(path)))
+            self.facts.disks.append(disk_of(use, nearest_existing(path)))

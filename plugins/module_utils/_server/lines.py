@@ -10,33 +10,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .._data.files import read_end
 from .._engines.registry import START_MARKERS
 from .log import strip_noise
 from .marks import BEGIN_MARKER, END_MARKER, ENTRYPOINT_MARK
 
-# The files are rotated at 20 MB; what a person reads stands at the end.
-TAIL_BYTES = 512 * 1024
 LEAST_BYTES = 4 * 1024 * 1024
 BYTES_A_LINE = 1000
-
-
-def read_end(path: Path, most: int) -> tuple[str, bool]:
-    """Return the end of a file in whole lines, and whether its beginning was cut off."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - most))
-        data = file.read()
-    if size > most:
-        data = data.partition(b"\n")[2]
-    return data.decode("utf-8", "replace"), size > most
-
-
-def tail(path: Path, most: int = TAIL_BYTES) -> str:
-    """Return the end of a log in whole lines; empty if it cannot be read."""
-    try:
-        return read_end(path, most)[0]
-    except OSError:
-        return ""
 
 
 def last_run(lines: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from .._data.problem import CAUSE, HINT, INFORMATION, LOG, WARNING, WRAPPER, KnownProblem
+from .._data.text import shorten
 from .._engines.registry import LOGS, STAGES, START_MARKERS
 from .._problems.catalogue import CATALOGUE
 from .marks import BEGIN_MARKER, END_MARKER, ENTRYPOINT_MARK
@@ -82,10 +83,6 @@ def clean_line(line: str) -> str:
 def problem_for(line: str) -> KnownProblem | None:
     """Return the first row of the catalogue that knows the line."""
     return next((row for row in ROWS if row.knows(line)), None)
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
 
 
 def _by_catalogue(lines: list[str], severity: str) -> Reason | None:
@@ -208,11 +205,11 @@ def reason(text: str) -> Reason | None:
     for lines in (_since_last_answer(run), _last_start(run), run):
         result = _cause_in(lines)
         if result and result.problem:
-            return Reason(_shorten(result.line), result.problem)
+            return Reason(shorten(result.line, _LONGEST), result.problem)
         unknown = unknown or result
     result = unknown or _by_catalogue(run, WRAPPER)
     line = result.line if result else _last_exception(run, of_requests=True)
-    return Reason(_shorten(line), result.problem if result else None) if line else None
+    return Reason(shorten(line, _LONGEST), result.problem if result else None) if line else None
 
 
 def cause_line(text: str) -> str | None:
@@ -229,7 +226,7 @@ def remarks(text: str) -> list[Reason]:
         if row.severity in (WARNING, INFORMATION):
             matching = [line for line in lines if row.knows(line)]
             if matching and (not row.standing or _stands(matching[-1], lines)):
-                result.append(Reason(_shorten(clean_line(matching[-1])), row))
+                result.append(Reason(shorten(clean_line(matching[-1]), _LONGEST), row))
     return result
 
 
@@ -243,7 +240,7 @@ def _stands(line: str, lines: list[str]) -> bool:
 def last_lines(text: str, count: int) -> list[str]:
     """Return the end of a log without noise."""
     lines = [line for line in strip_noise(text).split("\n") if line.strip()]
-    return [_shorten(line.rstrip()) for line in lines[-count:]]
+    return [shorten(line.rstrip(), _LONGEST) for line in lines[-count:]]
 
 
 def after_last_end(text: str) -> str:

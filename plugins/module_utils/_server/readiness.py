@@ -14,9 +14,10 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import TAIL_BYTES, read_end
+from .._data.text import duration
 from . import completions
 from .client import BadReply, Expired, ProbeError, Refused, Unreachable
-from .lines import TAIL_BYTES, read_end
 from .server_facts import (
     STARTS_WITHIN_S,
     TRIAL_FAILED,
@@ -223,4 +224,5 @@ class ReadinessWait:
             silence = time.time() - self.log_file.stat().st_mtime
         except OSError:
             return ""
-        return f" (nothing new in the log for {int(silence // 60)} min)" if silence >= QUIET_S else ""
+        # In whole minutes: a new text is a new report of progress.
+        return f" (nothing new in the log for {duration(silence // 60 * 60)})" if silence >= QUIET_S else ""

@@ -23,6 +23,7 @@ import socket
 import time
 import typing as t
 
+from .._data.text import duration
 from . import lock
 from .detached import OK, start_detached
 from .lock import LONGEST, TTL_S, LockError, Said, ask, since_boot
@@ -44,9 +45,7 @@ MOST = 200
 
 def describe_holder(holder: t.Mapping[str, t.Any]) -> str:
     """Return owner, activity and duration of a run as text."""
-    seconds = int(holder["for_s"])
-    how_long = f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
-    return f"{holder['owner']} has been running {holder['activity']} for {how_long}"
+    return f"{holder['owner']} has been running {holder['activity']} for {duration(holder['for_s'])}"
 
 
 @dataclasses.dataclass
@@ -272,8 +271,7 @@ def take(request: Said) -> Said:
         if answer["state"] == "wait":
             if since_boot() > end:
                 raise LockError(
-                    f"What another run has begun on this Spark has not ended within {PATIENCE_S / 60:.0f} minutes. Run "
-                    "again"
+                    f"What another run has begun on this Spark has not ended within {duration(PATIENCE_S)}. Run again"
                 )
             time.sleep(POLL_S)
         elif answer["state"] != "none":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import typing as t
@@ -212,8 +213,8 @@ def disk_free(mounts: str) -> int:
         # The kernel writes a blank in a path as an octal number. A mount may be hidden from this user.
         with contextlib.suppress(OSError):
             path = Path(point.replace("\\040", " "))
-            disks[path.stat().st_dev] = os.statvfs(path)
-    return sum(disk.f_bavail * disk.f_frsize for disk in disks.values())
+            disks[path.stat().st_dev] = shutil.disk_usage(path).free
+    return sum(disks.values())
 
 
 def look() -> Facts:

@@ -24,7 +24,9 @@ import time
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_tail
 from .detached import OK, start_detached
+from .processes import boot_id, process_stat, running_processes
 from .whole import write_whole
 
 # A zip application or source text: Python runs both.
@@ -67,37 +69,15 @@ def job_key(program: bytes, arguments: t.Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([hashlib.sha256(program).hexdigest(), *arguments]).encode()).hexdigest()
 
 
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def process_stat(pid: int) -> tuple[str, int, int, int] | None:
-    """Return state letter, process group, session and start time (ticks since boot); None if there is no process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The command's name is in parentheses and may contain spaces and parentheses.
-    fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[2]), int(fields[3]), int(fields[19])
-
-
 def is_same_process(pid: int | None, start: int | None) -> bool:
     """Return whether the process still runs. A later process with the same PID does not count."""
     stat = process_stat(pid) if pid else None
-    return stat is not None and stat[0] not in "ZX" and stat[3] == start
+    return stat is not None and stat.runs and stat.start == start
 
 
 def group_lives(group: int) -> bool:
     """Return whether a process of the program's session still runs."""
-    for entry in Path("/proc").iterdir():
-        stat = process_stat(int(entry.name)) if entry.name.isdigit() else None
-        if stat is not None and stat[0] not in "ZX" and stat[1] == stat[2] == group:
-            return True
-    return False
+    return any(stat.group == stat.session == group for stat in running_processes().values())
 
 
 def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
@@ -106,7 +86,7 @@ def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
     if not pid or state.get("boot") != boot_id():
         return
     stat = process_stat(pid)
-    if stat is not None and stat[3] != start:
+    if stat is not None and stat.start != start:
         # The PID was reused, which happens only after the whole group has ended.
         return
     deadline = time.monotonic() + grace_s
@@ -139,12 +119,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 def last_line(path: Path) -> str:
     """Return the last non-blank line of a log."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    except OSError:
-        return ""
+    lines = [line.strip() for line in read_tail(path).splitlines()]
     return next((line for line in reversed(lines) if line), "")[:500]
 
 
@@ -301,9 +276,9 @@ def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: i
         own, program = process_stat(os.getpid()), process_stat(process.pid)
         state.update(
             pid=os.getpid(),
-            start_time=own[3] if own else None,
+            start_time=own.start if own else None,
             program_pid=process.pid,
-            program_start=program[3] if program else None,
+            program_start=program.start if program else None,
         )
         try:
             job.write(state)

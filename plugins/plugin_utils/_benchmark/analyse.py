@@ -17,7 +17,8 @@ import json
 import statistics
 import typing as t
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import count_noun, join_words
+from ...module_utils._server.decoding import Decoding
 from . import statistics as figures
 from .point import called, drafts, label, without_drafts
 from .statistics import Figure
@@ -44,60 +45,6 @@ Report = dict[str, t.Any]
 
 class BadResultsError(ValueError):
     """Results that cannot be analysed."""
-
-
-# One answer
-
-
-def speed(sample: Facts) -> float | None:
-    """Tokens per second after the first chunk."""
-    tokens, seconds = sample.get("tokens"), sample.get("decode_s")
-    # Without a count the first chunk is what the prompt's own pass makes: one token.
-    later = None if tokens is None else tokens - (sample.get("first_tokens") or 1)
-    return later / seconds if later and later > 0 and seconds and seconds > 0 else None
-
-
-def time_to_first_token(sample: Facts) -> float | None:
-    return sample.get("ttft_s")
-
-
-def passes(sample: Facts) -> list[int]:
-    """Return the tokens of each pass; empty if unknown."""
-    return sample.get("pass_tokens") or []
-
-
-def whole_passes(sample: Facts) -> list[int]:
-    """Tokens of each pass but the last: the end of the answer cuts that one short."""
-    return passes(sample)[:-1]
-
-
-def acceptance_length(sample: Facts) -> float | None:
-    counts = whole_passes(sample)
-    return statistics.fmean(counts) if counts else None
-
-
-def pass_ms(sample: Facts) -> float | None:
-    counts, seconds = passes(sample), sample.get("pass_seconds")
-    return 1000 * sum(seconds) / len(counts) if counts and seconds else None
-
-
-def counted(sample: Facts) -> float | None:
-    """Tokens per pass as the server counts them: the pass that read the prompt and made the first token is one, too."""
-    counts, tokens = passes(sample), sample.get("tokens")
-    return tokens / (1 + len(counts)) if counts and tokens else None
-
-
-def server_count(sample: Facts) -> float | None:
-    return sample.get("tokens_per_pass")
-
-
-def server_acceptance_length(sample: Facts) -> float | None:
-    """Return the server's count without the pass that read the prompt."""
-    tokens, average = sample.get("tokens"), sample.get("tokens_per_pass")
-    if not tokens or not average:
-        return None
-    later = round(tokens / average) - 1
-    return (tokens - (sample.get("first_tokens") or 1)) / later if later > 0 else None
 
 
 # One draft length
@@ -134,30 +81,30 @@ class Point:
     @functools.cached_property
     def grouped(self) -> bool:
         """Return whether a chunk of the stream has several passes, so that single passes are unknown."""
-        counts = [count for sample in self.samples for count in passes(sample)]
+        counts = [count for answer in map(Decoding.of, self.samples) for count in answer.pass_tokens or ()]
         return sum(count > self.drafts + 1 for count in counts) > _MERGED * len(counts)
 
-    def by_prompt(self, value: t.Callable[[Facts], float | None]) -> dict[str, float]:
+    def by_prompt(self, value: t.Callable[[Decoding], float | None]) -> dict[str, float]:
         """Return a value of each prompt that has one: its mean over the repetitions."""
         result: dict[str, list[float]] = {}
         for sample in self.samples:
-            known = value(sample)
+            known = value(Decoding.of(sample))
             if known is not None:
                 result.setdefault(sample["prompt"], []).append(known)
         return {prompt: statistics.fmean(values) for prompt, values in result.items()}
 
     @functools.cached_property
     def speeds(self) -> dict[str, float]:
-        return self.by_prompt(speed)
+        return self.by_prompt(lambda answer: answer.speed)
 
     @functools.cached_property
     def acceptance(self) -> dict[str, float]:
         """Acceptance lengths; there are none without speculation."""
-        return self.by_prompt(acceptance_length) if self.drafts and not self.grouped else {}
+        return self.by_prompt(lambda answer: answer.acceptance_length) if self.drafts and not self.grouped else {}
 
     @functools.cached_property
     def server_acceptance(self) -> dict[str, float]:
-        return self.by_prompt(server_acceptance_length) if self.drafts else {}
+        return self.by_prompt(lambda answer: answer.server_acceptance_length) if self.drafts else {}
 
     @functools.cached_property
     def length(self) -> float | None:
@@ -182,9 +129,9 @@ def _speedup(point: Point, off: Point | None, prompts: t.Iterable[str]) -> Figur
     return figures.ratio([point.speeds[prompt] for prompt in pairs], [off.speeds[prompt] for prompt in pairs])
 
 
-def _share(sample: Facts, position: int) -> float | None:
+def _share(answer: Decoding, position: int) -> float | None:
     """In how many of the passes the drafted token at a position, and all before it, were accepted."""
-    counts = whole_passes(sample)
+    counts = answer.whole_passes
     return sum(count > position for count in counts) / len(counts) if counts else None
 
 
@@ -250,8 +197,8 @@ def _describe(
         "n": len(point.prompts),
         "samples": len(point.samples),
         "tokens_per_second": _mean(point.speeds),
-        "ttft_s": _mean(point.by_prompt(time_to_first_token)),
-        "pass_ms": None if point.grouped else _mean(point.by_prompt(pass_ms)),
+        "ttft_s": _mean(point.by_prompt(lambda answer: answer.ttft_s)),
+        "pass_ms": None if point.grouped else _mean(point.by_prompt(lambda answer: answer.pass_ms)),
         "acceptance_length": _mean(point.acceptance),
         "server_acceptance_length": _mean(point.server_acceptance),
         "acceptance_rate": None if point.length is None else (point.length - 1) / k,
@@ -275,7 +222,7 @@ def _best(points: t.Sequence[Facts]) -> Facts:
 
 
 def _times(figure: Figure) -> str:
-    prompts = f"{figure['n']} prompt{'' if figure['n'] == 1 else 's'}"
+    prompts = count_noun(figure["n"], "prompt")
     if figure["low"] is None:
         return f"{figure['mean']:.2f} times as fast as without speculation ({prompts})"
     return (
@@ -434,7 +381,8 @@ def _counts(point: Point) -> t.Iterator[dict[str, str]]:
         return
     if not point.drafts:
         return
-    ours, theirs = point.by_prompt(counted), point.by_prompt(server_count)
+    ours = point.by_prompt(lambda answer: answer.counted_per_pass)
+    theirs = point.by_prompt(lambda answer: answer.tokens_per_pass)
     both = [prompt for prompt in ours if prompt in theirs]
     if not both:
         return

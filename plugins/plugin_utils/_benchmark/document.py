@@ -17,6 +17,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.numbers import is_number, is_whole
 from ...module_utils._deployment.records import nodes_of
 from ...module_utils._diagnosis.redaction import Redactor, Secrets
 from .._engines.registry import engine_of
@@ -141,7 +142,7 @@ class Optional(t.NamedTuple):
 
 
 def number(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST
+    return is_number(value) and abs(value) < MOST
 
 
 def is_share(value: t.Any) -> bool:
@@ -149,7 +150,7 @@ def is_share(value: t.Any) -> bool:
 
 
 def count(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
+    return is_whole(value) and 0 <= value < MOST
 
 
 def schema(value: t.Any) -> bool:

@@ -12,6 +12,7 @@ import itertools
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.text import amount, count_noun
 from .._engines.methods import method_words
 from .comparison import Change, Comparison, compare, judgement
 from .conditions import engine_words, flat, named
@@ -156,10 +157,10 @@ def hardware(report: Report) -> str:
     sparks, gpu, driver = facts.pop("sparks", None), facts.pop("gpu", None), facts.pop("driver", None)
     memory = facts.pop("memory_bytes", None)
     parts = [
-        f"{sparks} DGX Spark{'s' if sparks != 1 else ''}" if sparks else None,
+        count_noun(sparks, "DGX Spark") if sparks else None,
         gpu,
         f"driver {driver}" if driver else None,
-        f"{memory / 1e9:.0f} GB" if isinstance(memory, (int, float)) else None,
+        amount(memory) if isinstance(memory, (int, float)) else None,
         join_values(facts),
     ]
     return ", ".join(str(part) for part in parts if part)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from ...module_utils._data.text import duration
 from ...module_utils._deployment.records import nodes_of
 from .._engines.engine import AUTO, Request
 from .._engines.methods import NONE
@@ -283,14 +284,6 @@ def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], h
             "serving with the winner is for one deployment at a time, and this run has "
             f"{', '.join(hosts)}. Choose with --limit."
         )
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def announcement(

@@ -12,6 +12,7 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ...module_utils._cluster.cluster_facts import KEY, digest
+from ...module_utils._data.text import amount, duration
 from ...module_utils._deployment.names import LABEL
 from ...module_utils._spark.watched_job import PROGRAM
 from .._recipe.text import fraction_words, group_by_value, join_words
@@ -23,15 +24,6 @@ LAUNCH = "/usr/bin/python3 /deployment/entrypoint.py launch"
 
 Facts = t.Mapping[str, t.Any]
 Files = list[dict[str, str]]
-
-
-def clock_text(seconds: float) -> str:
-    seconds = abs(seconds)
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"
 
 
 class Comparison:
@@ -105,7 +97,7 @@ class Comparison:
         sizes = {name: node["memory_total"] for name, node in self.nodes.items()}
         if max(sizes.values()) - min(sizes.values()) <= MEMORY_SHARE * max(sizes.values()):
             return
-        each = [f"{size / 2**30:.1f} GiB" for size in sizes.values()]
+        each = [amount(size) for size in sizes.values()]
         has = group_by_value(zip(sizes, each)).replace(each[0], f"{each[0]} of memory", 1)
         self.differ(
             "memory",
@@ -121,7 +113,7 @@ class Comparison:
         wrong = self.head if abs(ours) > abs(theirs) else worker
         self.differ(
             "clock",
-            f"the clock of {worker} is {clock_text(theirs - ours)} {'ahead of' if theirs > ours else 'behind'} "
+            f"the clock of {worker} is {duration(abs(theirs - ours))} {'ahead of' if theirs > ours else 'behind'} "
             f"that of {self.head}, so certificates fail and logs mislead",
             f"set the wrong clock with 'sudo timedatectl set-ntp true' (by the controller's clock, that of {wrong})",
         )

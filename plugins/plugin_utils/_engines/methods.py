@@ -26,7 +26,7 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from .._data.rows import Field, load, refuse
+from .._data.rows import Field, check_mapping, load, refuse
 
 HEAD, MODEL, ASSISTANT = "head", "model", "assistant"
 # The name of no method: the target model alone.
@@ -62,6 +62,14 @@ def read_methods(path: Path) -> dict[str, Method]:
     refuse(path, [f"{name} must have either engines or not_offered" for name in both])
     refuse(path, [f"{name} is the name of no method: give it another one" for name in rows if name == NONE])
     return {name: Method(**row) for name, row in rows.items()}
+
+
+def read_engine_rows(path: Path, engine: str, fields: t.Mapping[str, Field]) -> dict[str, t.Mapping[str, t.Any]]:
+    """Return an engine's spelling of each method that it has, by the method's name; raises DataError."""
+    rows = {name: row.engines[engine] for name, row in read_methods(path).items() if engine in row.engines}
+    wrong = [check_mapping(f"{name}.engines.{engine}", row, fields) for name, row in rows.items()]
+    refuse(path, [error for errors in wrong for error in errors])
+    return rows
 
 
 FILE = Path(__file__).with_suffix(".yml")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._data.numbers import positive_int
 from ...module_utils._diagnosis.redaction import SECRET
 from ...module_utils._docker.registry import DOCKER_HUB, RegistryError, parse_reference
-from .._data.numbers import positive_int
 from .._engines.effects import UNKNOWN, variable_effect
 from .._engines.engine import Request
 from .._engines.methods import NONE, draft_model, needs_draft_model

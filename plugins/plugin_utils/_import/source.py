@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from .._data.numbers import MAX_INT
+from ...module_utils._data.numbers import MAX_INT
 from .._data.rows import CONTROL, describe
 from .._recipe.recipe import Loader
 from .formats import RecipeImportError

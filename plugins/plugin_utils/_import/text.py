@@ -15,6 +15,7 @@ import typing as t
 
 import yaml
 
+from ...module_utils._data.text import shorten
 from ...module_utils._deployment.lines import printable, section
 from .formats import FORMATS, RecipeImportError
 from .imported import Imported
@@ -43,8 +44,7 @@ def file_text(source: Source, imported: Imported) -> str:
 
 def refusal(error: RecipeImportError, given: t.Mapping[str, t.Any]) -> str:
     """Return all reasons against a file, and the one command that imports it if the user allows that."""
-    reasons = [reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..." for reason in map(str, error.args)]
-    bullets = [f"- {printable(reason)}" for reason in reasons]
+    bullets = [f"- {printable(shorten(str(reason), LONGEST))}" for reason in error.args]
     if not error.inputs:
         return "\n".join(bullets)
     inputs = {

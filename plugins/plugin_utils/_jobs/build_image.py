@@ -27,6 +27,7 @@ import typing as t
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
+from ...module_utils._data.text import clause, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
 from .progress import Message, Reports, emit, log
@@ -128,7 +129,7 @@ class Output:
         parts = [self._step, self._last[-1][:LINE_LENGTH] if self._last else ""]
         quiet = time.monotonic() - self._heard
         if quiet >= QUIET_S:
-            parts.append(f"nothing more for {quiet:.0f} s")
+            parts.append(f"nothing more for {duration(quiet)}")
         return "making the image: " + (", ".join(filter(None, parts)) or "Docker begins")
 
     def explain(self, problem: str) -> str:
@@ -136,7 +137,7 @@ class Output:
         self.feed("\n")
         if self._apt:
             return self._apt[0]
-        problem = " ".join(self.hide(problem).split()).rstrip(".")
+        problem = clause(self.hide(problem))
         return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
 
 
@@ -157,7 +158,7 @@ def messages(
             raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
         yield from stream(response)
     except socket.timeout as e:
-        raise BuildError(f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min") from e
+        raise BuildError(f"neither the build nor the Docker Engine said anything for {duration(SILENCE_S)}") from e
     except (OSError, ValueError, http.client.HTTPException) as e:
         raise BuildError("the Docker Engine went away while it made the image") from e
 

@@ -15,9 +15,10 @@ import socket
 import typing as t
 from urllib.parse import quote
 
+from ...module_utils._data.text import amount
 from ...module_utils._docker import engine
 from ...module_utils._docker.engine import SOCKET, EngineError
-from .progress import Message, amount
+from .progress import Message
 
 
 def reason_of(error: BaseException) -> str:

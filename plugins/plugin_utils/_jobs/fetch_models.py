@@ -35,6 +35,7 @@ import typing as t
 import urllib.error
 from pathlib import Path
 
+from ...module_utils._data.text import amount, duration, one_line
 from ...module_utils._models.disk import (
     CachedRepository,
     ModelSpec,
@@ -47,12 +48,11 @@ from ...module_utils._models.disk import (
     size_of,
     write_receipt,
 )
-from ...module_utils._models.limits import wait_text
 from ...module_utils._models.refusals import HubError
 from ...module_utils._spark.whole import write_whole
 from .hub_files import HubFiles, LimitedError
 from .incoming import Checksums, CutError, Incoming, Read, add_file, locked
-from .progress import Rate, Reports, amount, emit, log, pace, share
+from .progress import Rate, Reports, emit, log, pace, share
 
 TRIES = 5
 # So long at a stretch it is waited for.
@@ -134,8 +134,7 @@ def cause_of(error: BaseException) -> BaseException:
 def reason_of(error: BaseException) -> str:
     """Return the reason in one short line."""
     cause = cause_of(error)
-    words = " ".join(str(getattr(cause, "reason", None) or cause).split()) or type(cause).__name__
-    return words if len(words) <= 200 else words[:199] + "…"
+    return one_line(str(getattr(cause, "reason", None) or cause), 200) or type(cause).__name__
 
 
 def by_blob(files: t.Iterable[RemoteFile]) -> t.Iterable[list[RemoteFile]]:
@@ -335,13 +334,13 @@ class Download:
         if altogether > LONGEST_LIMIT_S:
             raise FetchError(
                 f"The Hub {self.hub.endpoint} limits the requests of this network, so that {self.repository.id} does "
-                f"not get on for {altogether / 60:.0f} min: run again later, which continues where this ended, or give "
+                f"not get on for {duration(altogether)}: run again later, which continues where this ended, or give "
                 "a token"
             )
         log(f"{self.repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self.wait(min(left, 10.0), f"the Hub limits requests: continues in {wait_text(left)}")
+            self.wait(min(left, 10.0), f"the Hub limits requests: continues in {duration(left)}")
 
     def wait(self, seconds: float, note: str) -> None:
         self.note = note

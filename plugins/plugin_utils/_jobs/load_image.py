@@ -27,6 +27,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.text import clause, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
 from .progress import Message, emit, share
@@ -117,7 +118,7 @@ def load(engine: Engine, archive: Archive) -> None:
         text = response.read().decode(errors="replace")
     except socket.timeout as e:
         raise LoadError(
-            f"The Docker Engine has said nothing for {SILENCE_S / 60:.0f} minutes while it loaded the image "
+            f"The Docker Engine has said nothing for {duration(SILENCE_S)} while it loaded the image "
             f"{archive.reference}, so it hangs: see 'journalctl --unit docker', restart it with 'sudo systemctl "
             "restart docker', and run the same again."
         ) from e
@@ -126,7 +127,7 @@ def load(engine: Engine, archive: Archive) -> None:
         raise LoadError(f"The Docker Engine went away while it loaded the image ({why}); run it again.") from e
     problem = problem_in(text) if response.status == 200 else text
     if problem is not None:
-        raise LoadError(explain(archive.reference, " ".join(problem.split()).rstrip("."), engine.room()))
+        raise LoadError(explain(archive.reference, clause(problem), engine.room()))
 
 
 def load_again(engine: Engine, reference: str, folder: Path) -> None:

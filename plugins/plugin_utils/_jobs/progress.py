@@ -15,6 +15,8 @@ import sys
 import threading
 import typing as t
 
+from ...module_utils._data.text import amount, duration
+
 Message = dict[str, t.Any]
 AnyReports = t.TypeVar("AnyReports", bound="Reports")
 
@@ -28,22 +30,9 @@ def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def amount(size: float) -> str:
-    """Return a number of bytes in words, such as 65.2 GB, 290 MB or 4.3 MB."""
-    value, unit = (size / 1e9, "GB") if size >= 1e9 else (size / 1e6, "MB")
-    return f"{value:.{0 if value >= 100 else 1}f} {unit}"
-
-
 def share(done: float, total: float) -> str:
     """Both in the unit of the whole, such as 8.1 of 65.2 GB."""
     return f"{done / (1e9 if total >= 1e9 else 1e6):.1f} of {amount(total)}"
-
-
-def duration(seconds: float) -> str:
-    """Such as 24 s, 8 min or 5.2 h."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def pace(rate: float, left: float | None) -> str:

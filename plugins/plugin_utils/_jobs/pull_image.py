@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from ...module_utils._data.text import amount, clause, duration
 from ...module_utils._docker import image_marks
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
-from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
+from .progress import Message, Rate, Reports, emit, log, pace
 
 # Layers are unpacked one after the other while others are fetched; this is about their share in the time.
 UNPACK_SHARE = 0.25
@@ -150,7 +151,7 @@ class Progress:
 def explain(image: str, message: str, free: str = "") -> str:
     """One sentence for what the Engine said."""
     host = registry_host(image)
-    message = " ".join(message.split()).rstrip(".")
+    message = clause(message)
     if re.search(r"no matching manifest|does not (match|provide) the (specified|requested) platform", message):
         return f"The image {image} is not offered for this machine's architecture ({message})."
     if re.search(r"unauthorized|authentication required|denied|forbidden", message, re.IGNORECASE):

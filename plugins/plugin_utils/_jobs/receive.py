@@ -33,6 +33,8 @@ import sys
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.numbers import natural_int
+from ...module_utils._data.text import amount
 from ...module_utils._models.disk import (
     BLOB,
     COMMIT,
@@ -45,7 +47,7 @@ from ...module_utils._models.disk import (
 )
 from ...module_utils._spark.whole import write_whole
 from .incoming import Checksums, CutError, Incoming, add_file, fill, locked
-from .progress import Message, amount
+from .progress import Message
 from .wire import CHUNK, GREETING, widen
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -79,7 +81,7 @@ def inside(value: t.Any) -> str:
 
 
 def length(value: t.Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if natural_int(value) is None:
         raise invalid("length", value)
     return value
 

@@ -35,9 +35,10 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote
 
+from ...module_utils._data.text import amount, duration
 from ...module_utils._models.disk import CachedRepository, drop_page_cache, read_receipt
 from .engine import Engine, EngineError
-from .progress import Message, Rate, Reports, amount, emit, log, pace, share
+from .progress import Message, Rate, Reports, emit, log, pace, share
 from .wire import CHUNK, GREETING, TUNABLES, widen
 
 SSH_FAILED = 255
@@ -553,7 +554,7 @@ class Models(Copy):
 def silent() -> CopyError:
     """Docker hangs."""
     return CopyError(
-        f"the Docker Engine of this Spark has said nothing for {SILENCE_S / 60:.0f} minutes while it packed the image, "
+        f"the Docker Engine of this Spark has said nothing for {duration(SILENCE_S)} while it packed the image, "
         "so it hangs: see 'journalctl --unit docker', restart it with 'sudo systemctl restart docker', and run again"
     )
 

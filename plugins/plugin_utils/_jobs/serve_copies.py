@@ -26,6 +26,7 @@ import threading
 import time
 from pathlib import Path
 
+from ...module_utils._spark.processes import children, descendants
 from . import receive
 from .progress import emit
 from .wire import TUNABLES
@@ -34,34 +35,6 @@ POLL_S = 0.5
 # Less than the job's time after SIGTERM.
 END_S = 4.0
 PR_SET_CHILD_SUBREAPER = 36
-
-
-def parents() -> dict[int, int]:
-    """Return the parent of each process that runs."""
-    result = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The command's name stands in parentheses and may itself hold spaces and parentheses.
-            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] not in "ZX":
-            result[int(stat.parent.name)] = int(fields[1])
-    return result
-
-
-def children(pid: int) -> int:
-    """Return the number of children of a process: sshd has one or more for each connection."""
-    return list(parents().values()).count(pid)
-
-
-def descendants(pid: int) -> set[int]:
-    """Return all descendants of a process."""
-    known, result, new = parents(), set[int](), {pid}
-    while new:
-        new = {child for child, parent in known.items() if parent in new} - result
-        result |= new
-    return result
 
 
 def keep_orphans() -> None:

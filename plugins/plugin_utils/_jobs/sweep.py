@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import errno
 import json
 import math
@@ -36,8 +35,14 @@ import traceback
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.files import read_object, read_tail, read_text
+from ...module_utils._data.moments import moment_text
+from ...module_utils._data.text import amount, clause, duration, elapsed
 from ...module_utils._server import completions
 from ...module_utils._server.client import ProbeError, Refused
+from ...module_utils._server.decoding import Decoding, rounded
+from ...module_utils._spark.lock import since_boot
+from ...module_utils._spark.machine import parse_meminfo
 from ...module_utils._spark.whole import write_whole
 from .progress import emit, log
 
@@ -160,52 +165,12 @@ class Task:
         return task
 
 
-def exact_time(seconds: float) -> str:
-    """Return an elapsed time in words."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    return f"{minutes} min {whole % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def about_time(seconds: float) -> str:
-    """Return an expected time in words."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def utc(seconds: float) -> str:
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def sentence_of(reason: t.Any, otherwise: str) -> str:
-    """Return the text of another program as the end of a sentence."""
-    return " ".join(str(reason or otherwise).split()).rstrip(".")
-
-
-def rounded(value: float) -> float:
-    return round(value, 6)
-
-
 # Files
 
 
 def write_object(path: Path, data: Json) -> None:
     """Replace a JSON file in one step."""
     write_whole(path, json.dumps(data) + "\n")
-
-
-def read_object(path: Path) -> Json:
-    """Return a JSON object from a file; empty if there is none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def not_written(error: OSError, directory: Path) -> SweepError:
@@ -230,14 +195,14 @@ def make_room(directory: Path, needed: int = ROOM_BYTES) -> None:
         raise not_written(e, directory) from e
     if free < needed:
         raise SweepError(
-            f"Only {free / 1e6:.0f} MB are free under {directory} and a benchmark needs {needed / 1e6:.0f} MB: make "
+            f"Only {amount(free)} are free under {directory} and a benchmark needs {amount(needed)}: make "
             "room and run the same again."
         )
 
 
 def finished_point(path: Path, fingerprint: str) -> Json | None:
     """Return a point that was measured before under the same conditions."""
-    result = read_object(path)
+    result = read_object(path) or {}
     # A point with an error has no samples.
     if result.get("fingerprint") != fingerprint or not result.get("samples") or not is_whole(result):
         return None
@@ -255,49 +220,22 @@ def is_whole(point: Json) -> bool:
 # Figures
 
 
-def counted_chunks(answer: completions.Answer) -> list[completions.Chunk] | None:
-    """Return the chunks that brought tokens, by the server's count; None where it does not count with every chunk."""
-    chunks: list[completions.Chunk] = []
-    for chunk in answer.chunks:
-        if chunk.tokens is None:
-            return None
-        if chunk.tokens > ((chunks[-1].tokens or 0) if chunks else 0):
-            chunks.append(chunk)
-    return chunks or None
-
-
 def sample_of(answer: completions.Answer, prompt: Prompt, repetition: int) -> Json:
-    """Return the sample of an answer. Each chunk after the first is one pass of the target model."""
-    counted = counted_chunks(answer)
-    chunks = counted or answer.steps()
-    later = list(zip(chunks, chunks[1:]))
+    """Return the sample of an answer."""
     return {
         "prompt": prompt.id,
         "category": prompt.category,
         "repetition": repetition,
         "prompt_tokens": answer.usage.get("prompt_tokens"),
-        "tokens": answer.tokens,
-        "ttft_s": rounded(chunks[0].at) if chunks else None,
-        "first_tokens": counted[0].tokens if counted else None,
-        "decode_s": rounded(chunks[-1].at - chunks[0].at) if later else None,
-        "pass_tokens": [(chunk.tokens or 0) - (before.tokens or 0) for before, chunk in later] if counted else None,
-        "pass_seconds": [rounded(chunk.at - before.at) for before, chunk in later] if counted else None,
-        "tokens_per_pass": answer.tokens_per_pass,
+        **vars(answer.decoding()),
         "text": answer.text if repetition == 0 else None,
         "finish_reason": answer.finish_reason,
     }
 
 
-def speed_of(sample: Json) -> float | None:
-    """Tokens per second while the answer was written."""
-    # Without counts the first chunk is what the prompt's own pass makes: one token.
-    seconds, tokens = sample["decode_s"], sample["tokens"] - (sample["first_tokens"] or 1)
-    return tokens / seconds if seconds and tokens > 0 else None
-
-
 def speeds(samples: t.Iterable[Json]) -> dict[tuple[str, int], float]:
     """Return the speeds by prompt and repetition, where there are any."""
-    pairs = ((sample["prompt"], sample["repetition"], speed_of(sample)) for sample in samples)
+    pairs = ((sample["prompt"], sample["repetition"], Decoding.of(sample).speed) for sample in samples)
     return {(prompt, repetition): speed for prompt, repetition, speed in pairs if speed is not None}
 
 
@@ -326,7 +264,7 @@ def with_time(text: str, left: float | None, to_come: t.Sequence[Point]) -> str:
     """Return a progress after the time left, which a narrow terminal shows too; optional points may fall away."""
     if left is None:
         return text
-    return f"{'' if all(point.always for point in to_come) else 'up to '}about {about_time(left)} left; {text}"
+    return f"{'' if all(point.always for point in to_come) else 'up to '}about {duration(left)} left; {text}"
 
 
 class Outlook:
@@ -413,11 +351,7 @@ class GpuWatch(threading.Thread):
 
 
 def memory_available() -> int | None:
-    try:
-        match = re.search(r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)
-    except OSError:
-        return None
-    return int(match.group(1)) * 1024 if match else None
+    return parse_meminfo(read_text(Path("/proc/meminfo")) or "").get("MemAvailable")
 
 
 # The server
@@ -454,11 +388,11 @@ class Server:
         except ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
-            raise RequestRejected(sentence_of(answer.error, f"status {answer.status}"))
+            raise RequestRejected(clause(answer.error or f"status {answer.status}"))
         if answer.expired:
-            raise Broken(f"no whole answer came within {exact_time(self._seconds)}")
+            raise Broken(f"no whole answer came within {duration(self._seconds)}")
         if not answer.complete:
-            raise Broken(sentence_of(answer.error, f"the server answered status {answer.status}"))
+            raise Broken(clause(answer.error or f"the server answered status {answer.status}"))
         if answer.tokens is None:
             raise Broken("the server does not say how many tokens an answer has")
         return answer
@@ -471,16 +405,11 @@ class Container:
         self._directory = deployment / "state"
 
     def state(self) -> Json:
-        return read_object(self._directory / "state.json")
+        return read_object(self._directory / "state.json") or {}
 
     def last_words(self) -> str:
         """Return the server's last line in its log that is more than an answered request."""
-        try:
-            with (self._directory / "server.log").open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - 16384))
-                lines = file.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return ""
+        lines = read_tail(self._directory / "server.log").splitlines()
         words = [line.strip() for line in lines if not line.startswith("[entrypoint]") and '" 200' not in line]
         return next((line for line in reversed(words) if line), "")[:300]
 
@@ -493,20 +422,15 @@ def trial_of(state: Json) -> str | None:
 def reason_of(state: Json) -> str:
     last_exit = state.get("last_exit")
     said = last_exit.get("reason") if isinstance(last_exit, dict) else None
-    return sentence_of(said or state.get("reason"), "it did not say why")
+    return clause(str(said or state.get("reason") or "it did not say why"))
 
 
 def lease_end(path: Path) -> float | None:
     """Until when a lease is valid; None if it is none, or not any more."""
-    lease = read_object(path)
-    until, now = lease.get("until"), boot_time()
+    lease = read_object(path) or {}
+    until, now = lease.get("until"), since_boot()
     valid = isinstance(until, (int, float)) and now < until < now + LONGEST_LEASE_S
     return until if valid else None
-
-
-def boot_time() -> float:
-    """Return the seconds since the start of the machine; the time of day may be set back."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:
@@ -556,10 +480,10 @@ class Lease:
                     remove(left)
 
     def _owner(self) -> str | None:
-        return read_object(self._file).get("id")
+        return (read_object(self._file) or {}).get("id")
 
     def _write(self, trial: str, title: str) -> None:
-        until = round(boot_time() + self._seconds, 3)
+        until = round(since_boot() + self._seconds, 3)
         write_object(self._file, {"id": trial, "title": title, "until": until})
 
     def _keep(self, halt: threading.Event, trial: str, title: str) -> None:
@@ -607,7 +531,7 @@ class Sweep:
         self._started = time.monotonic()
 
     def run(self) -> Json:
-        started_at = utc(time.time())
+        started_at = moment_text(time.time())
         self.prepare()
         try:
             self.measure_points()
@@ -620,7 +544,7 @@ class Sweep:
         results = {
             "schema": 1,
             "started_at": started_at,
-            "finished_at": utc(time.time()),
+            "finished_at": moment_text(time.time()),
             "version": self.server.version(),
             "left_out": self.left_out,
             "skipped": self.skipped,
@@ -776,7 +700,7 @@ class Sweep:
             "id": point.id,
             "draft_length": point.draft_length,
             "fingerprint": point.fingerprint,
-            "measured_at": utc(time.time()),
+            "measured_at": moment_text(time.time()),
             "seconds": None,
             "loading_s": None,
             "error": None,
@@ -890,14 +814,14 @@ class Sweep:
             elif not is_wanted and name in (None, "running", "loading", "trial failed") and passed > HEED_S:
                 raise SweepError(
                     "The container does not follow: it should have changed its engine options "
-                    f"{exact_time(passed)} ago; restart it with stop.yml and start.yml and run the same again."
+                    f"{duration(passed)} ago; restart it with stop.yml and start.yml and run the same again."
                 )
             if passed > seconds:
                 words = self.container.last_words()
                 text = f"; it said last: {words}" if words else ""
-                raise PointError(f"the server was not ready within {exact_time(seconds)}{text}")
+                raise PointError(f"the server was not ready within {duration(seconds)}{text}")
             left = None if to_come is None else self.outlook.seconds_left(passed, 0.0, 0.0, len(to_come))
-            self.progress(with_time(describe(exact_time(passed)), left, to_come or []), left)
+            self.progress(with_time(describe(elapsed(passed)), left, to_come or []), left)
             time.sleep(POLL_S)
 
     def restore(self) -> str | None:

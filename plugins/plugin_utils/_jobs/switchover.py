@@ -17,7 +17,6 @@ an interrupted switchover can be finalized at any point.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
@@ -26,6 +25,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ...module_utils._data.files import locked_directory
 from ...module_utils._deployment.names import LABEL, PREVIOUS, RECORD, STANDBY
 from ...module_utils._spark.detached import OK, start_detached
 from ...module_utils._spark.lock import RUN, LockError, NoRights, Silence, ask, connect
@@ -122,17 +122,6 @@ def is_left_alone(container: Message) -> bool:
     return policy == "unless-stopped" or (policy != "always" and not container["State"]["Running"])
 
 
-@contextlib.contextmanager
-def exclusive(directory: Path) -> t.Iterator[None]:
-    """Allow one switchover at a time, of any user: a directory can be locked without a file that has an owner."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 class Switchover:
     """The switchover from one container to another of the same name."""
 
@@ -146,7 +135,7 @@ class Switchover:
 
         A run that has lost its lease stops nothing, because it could not restore it.
         """
-        with exclusive(self._directory), leased(run):
+        with locked_directory(self._directory), leased(run):
             old = self._engine.own_container(self.name)
             if old is None:
                 return ""
@@ -165,7 +154,7 @@ class Switchover:
         while tried < TRIES:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
-            with contextlib.suppress(EngineError), exclusive(self._directory):
+            with contextlib.suppress(EngineError), locked_directory(self._directory):
                 new, old = self._engine.own_container(self.name), self._engine.standby(self.name)
                 if old is None and (new is None or is_left_alone(new)):
                     return
@@ -177,7 +166,7 @@ class Switchover:
                     self._finish()
 
     def finalize(self, run: str) -> str:
-        with exclusive(self._directory), leased(run):
+        with locked_directory(self._directory), leased(run):
             return self._finish()
 
     def _finish(self) -> str:

@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ...module_utils._data.text import duration
 from ...module_utils._spark.lease import TTL_OF_TASKS_S
 from ...module_utils._spark.lock import TTL_S
 from . import renewer, run_state
@@ -43,7 +44,7 @@ def require_lease(action: ActionBase, host: str, asks: bool = False) -> None:
     if alone and not known.get("told"):
         display.warning(
             f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
-            f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
+            f"{duration(TTL_OF_TASKS_S)} loses it."
         )
     sent, python = run_state.now(), known["python"]
     answer = run_state.reply(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)

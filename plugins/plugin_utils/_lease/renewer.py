@@ -18,10 +18,10 @@ import os
 import signal
 import time
 import typing as t
-from pathlib import Path
 
 from ansible.utils.display import Display
 
+from ...module_utils._spark.processes import process_stat
 from .run_state import Lease, Said, now
 
 display = Display()
@@ -35,27 +35,11 @@ LOOK_S = 0.1
 Ask = t.Callable[[str], t.Union[Said, None]]
 
 
-class Stat(t.NamedTuple):
-    """Facts of a process from /proc: its state as a letter, and its start in ticks since boot."""
-
-    state: str
-    start: int
-
-
-def stat(pid: int) -> Stat | None:
-    """Return the facts of a process; None without such a process or without /proc."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return Stat(fields[0], int(fields[19]))
-
-
 def is_at_work(pid: int) -> bool:
     """Return whether the process exists and has not ended."""
-    result = stat(pid)
+    result = process_stat(pid)
     if result is not None:
-        return result.state not in "ZX"
+        return result.runs
     with contextlib.suppress(OSError):
         os.kill(pid, 0)
         return True
@@ -67,15 +51,15 @@ class Run:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._stat = stat(pid)
+        self._stat = process_stat(pid)
 
     def is_alive(self) -> bool:
-        result = stat(self.pid)
+        result = process_stat(self.pid)
         # Another one may have its number by now.
         return is_at_work(self.pid) and (result is None or self._stat is None or result.start == self._stat.start)
 
     def is_stopped(self) -> bool:
-        result = stat(self.pid)
+        result = process_stat(self.pid)
         return result is not None and result.state in "Tt"
 
 

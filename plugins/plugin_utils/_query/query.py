@@ -6,8 +6,8 @@
 
 """Define the forms and the run that all queries of deployment_plan share.
 
-A query has one or more forms, and a task uses one query in one form. A file `*_query.py` or `queries.py` has one query. A form
-is the function that answers it. Its keyword parameters are the task's arguments, which are checked by their types.
+A query has one or more forms, and a task uses one query in one form. A file `*_query.py` or `queries.py` has one query.
+A form is the function that answers it. Its keyword parameters are the task's arguments, checked by their types.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 from ansible.utils.vars import merge_hash
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import join_words, shorten
 from ...module_utils._deployment.records import NOT_DEPLOYMENTS
 from .._data.rows import CONTROL, Field, check_mapping, check_value, describe, refuse_doubles
 from .._data.spelling import did_you_mean
@@ -548,8 +548,7 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
         if recipe and path.is_file():
             return path
         is_directory = path.is_dir()
-    if len(recipe) > 200:
-        recipe = f"{recipe[:197]}..."
+    recipe = shorten(recipe, 200)
     remedy = "-e recipe= takes the path of a file or a shipped name; recipes.yml lists all."
     if not recipe:
         names = ", ".join(known)

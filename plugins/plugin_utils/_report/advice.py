@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._deployment.cluster_view import RANK_RUNS, SILENT
-from ...module_utils._models.cache import amount
 from ...module_utils._report.status import Status
 from ...module_utils._server.server_facts import SERVING
 from .._recipe.recipe import RECIPES, shipped

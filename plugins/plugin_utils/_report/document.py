@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import tempfile
 import typing as t
 from pathlib import Path
+
+from ...module_utils._data.files import locked_directory
 
 
 class ReportError(Exception):
@@ -31,22 +32,12 @@ class Document:
         """Put in some hosts' entries and keep the others."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._locked():
+            with locked_directory(self._path.parent):
                 self._write({**self._read(), **entries})
         except OSError as e:
             raise ReportError(
                 f"The report {self._path} cannot be written ({e.strerror or e}); choose another path."
             ) from e
-
-    @contextlib.contextmanager
-    def _locked(self) -> t.Iterator[None]:
-        # The directory is locked: the file itself is replaced, and a lock file would stay behind.
-        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _read(self) -> dict[str, t.Any]:
         try:

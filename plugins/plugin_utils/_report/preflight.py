@@ -19,10 +19,9 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import amount, join_words
 from ...module_utils._deployment.cluster_view import cluster_of, describe_rail
 from ...module_utils._deployment.lines import width, wrap_text
-from ...module_utils._models.cache import amount
 
 Facts = t.Mapping[str, t.Any]
 Row = tuple[str, str]

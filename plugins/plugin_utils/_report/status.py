@@ -9,16 +9,15 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 import typing as t
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.moments import moment_text
+from ...module_utils._data.text import amount, count_noun, duration, join_words
 from ...module_utils._deployment import nccl
 from ...module_utils._deployment.capacity import describe_capacity
 from ...module_utils._deployment.cluster_view import OPEN, RANK_RUNS, REFUSED, SILENT, Link, Rail, describe_rail
 from ...module_utils._deployment.lines import command, section, wrap_text
 from ...module_utils._deployment.names import displayed
-from ...module_utils._models.cache import amount
 from ...module_utils._report.status import (
     TRIAL,
     Disk,
@@ -69,21 +68,6 @@ def status_of(facts: Facts) -> Status:
 def size(count: int | None) -> str:
     """Bytes for a person."""
     return "unknown" if count is None else amount(count)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the two largest units."""
-    minutes = int(seconds // 60)
-    days, hours = minutes // 1440, minutes // 60 % 24
-    if days:
-        return f"{_count(days, 'day')} {hours} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{int(seconds)} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _is_worker(status: Status) -> bool:
@@ -139,7 +123,7 @@ def _state(status: Status) -> str:
     if up is not None:
         words += f", up {duration(up)}"
     if status.restarts:
-        words += f", restarted {_count(status.restarts, 'time')}"
+        words += f", restarted {count_noun(status.restarts, 'time')}"
     return words
 
 
@@ -198,7 +182,7 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
         rows.append(
             (
                 "  incomplete",
-                f"{_total(disk.incomplete_downloads)} in {_count(len(disk.incomplete_downloads), 'file')}",
+                f"{_total(disk.incomplete_downloads)} in {count_noun(len(disk.incomplete_downloads), 'file')}",
             )
         )
     rows.append(("disk: logs", size(disk.logs_bytes)))
@@ -225,7 +209,7 @@ def _peer(cluster: Facts) -> str | None:
         text += f", but nothing listens there on port {peer['port']}: its container does not run, or just starts"
     since = seen.get("since")
     if seen.get("reachable") is False and isinstance(since, (int, float)):
-        text += f"; the container has not reached it since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(since))}"
+        text += f"; the container has not reached it since {moment_text(since)}"
     return text
 
 

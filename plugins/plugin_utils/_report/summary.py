@@ -11,14 +11,13 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
-from ...module_utils._data.text import join_words
+from ...module_utils._data.text import amount, join_words
 from ...module_utils._deployment import break_even as _break_even
 from ...module_utils._deployment import cluster_view, nccl, records
 from ...module_utils._deployment.capacity import describe_capacity
 from ...module_utils._deployment.lines import section, width, wrap_text
 from ...module_utils._deployment.names import displayed
 from ...module_utils._engines.registry import log_of
-from ...module_utils._models.cache import amount
 from .._engines.methods import METHODS, NONE, at_most
 from .._engines.registry import drafting
 from . import access

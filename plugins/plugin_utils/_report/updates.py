@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._deployment.lines import wrap_text
-from ...module_utils._models.cache import amount
 from ...module_utils._updates.updates import BRANCH, LOCAL, NEWER, UNKNOWN, Row, short
 from .._recipe.recipe import with_models
 

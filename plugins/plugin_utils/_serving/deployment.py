@@ -19,6 +19,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
+from ...module_utils._data.moments import moment_text
 from ...module_utils._deployment import cluster_view, names, nccl
 from ...module_utils._deployment.names import STANDBY
 from ...module_utils._deployment.records import FORMAT, NOT_COMPARED, PREVIOUS, nodes_of
@@ -91,7 +92,7 @@ class Deployment:
         """Return the record of the deployment, which has answered."""
         return {
             **vars(self),
-            "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "deployed_at": moment_text(now.timestamp()),
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},

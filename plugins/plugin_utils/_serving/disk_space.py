@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._docker.image_store import CONTAINERD, UNPACKED, sizes
-from ...module_utils._models.cache import amount
 from .._cluster.image_copies import is_copied
 
 # An upper limit for openssh-server with its dependencies.

@@ -12,6 +12,7 @@ import ipaddress
 import typing as t
 from urllib.parse import urlsplit
 
+from ...module_utils._data.text import in_brackets
 from ...module_utils._deployment import names
 from ...module_utils._deployment.records import nodes_of
 from .._engines.engine import Engine
@@ -57,11 +58,6 @@ def exposure_problem(
             "host."
         )
     return ""
-
-
-def in_brackets(address: str) -> str:
-    """Return an address as it is written before a port."""
-    return f"[{address}]" if ":" in address else address
 
 
 def url_of(address: str, port: t.Any) -> str:

@@ -12,9 +12,9 @@ import dataclasses
 import math
 import typing as t
 
+from ...module_utils._data.text import amount, shorten
 from ...module_utils._deployment.lines import width, wrap_text
 from ...module_utils._engines.registry import LOGS
-from ...module_utils._models.cache import amount
 from .._engines.engine import Planned
 from .._engines.registry import drafting
 from .._recipe.recipe import FRACTION
@@ -172,7 +172,7 @@ def judge(made: MemoryBudget, fitting: int | None, size: Sizes, complete: bool) 
 def short_name(model: Model) -> str:
     """Hub ids as they are; of a directory its own name."""
     name = model.name.rstrip("/").rsplit("/", 1)[-1] if model.name.startswith("/") else model.name
-    return name if len(name) <= 60 else f"{name[:57]}..."
+    return shorten(name, 60)
 
 
 def per_cent(request: MemoryRequest) -> str:

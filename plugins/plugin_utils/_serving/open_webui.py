@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._data.text import in_brackets
 from ...module_utils._deployment.lines import command, wrap_text
 from .._report.access import Reach
-from .lifecycle import in_brackets, url_of
+from .lifecycle import url_of
 
 # Settings of Open WebUI. A user's own take precedence.
 SETTINGS = {

@@ -12,8 +12,8 @@ import dataclasses
 import re
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._docker.cuda import cuda_of, too_new
-from ...module_utils._models.cache import amount
 
 Row = t.Mapping[str, t.Any]
 

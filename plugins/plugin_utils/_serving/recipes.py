@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._data.text import amount
 from ...module_utils._deployment.lines import section, width, wrap_text
 from ...module_utils._deployment.names import LABEL
-from ...module_utils._models.cache import amount
 from .._engines.methods import NONE
 from .._engines.registry import engine_of
 from .._recipe import table as recipe_table

@@ -16,8 +16,8 @@ import dataclasses
 import math
 import typing as t
 
-from ...module_utils._models.cache import amount
-from .._data.numbers import MAX_INT, positive_int, too_large
+from ...module_utils._data.numbers import natural_int, positive_int, too_large
+from ...module_utils._data.text import amount
 from .._engines.engine import Engine, Limits, is_set
 from .._engines.methods import ASSISTANT, HEAD, draft_model
 from .._engines.registry import engine_of
@@ -151,11 +151,6 @@ class MemoryRequest:
         return is_set(self.options, option)
 
 
-def size(value: t.Any) -> int | None:
-    """Return a number of bytes, which may be 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT else None
-
-
 def parse_positive_int(value: t.Any) -> int | None:
     """Return a positive whole number, also one that came as text from a command line."""
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
@@ -226,8 +221,8 @@ def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
     result = data or {}
     return Memory(
         total=positive_int(result.get("total")),
-        available=size(result.get("available")),
-        slot=size(result.get("slot")),
+        available=natural_int(result.get("available")),
+        slot=natural_int(result.get("slot")),
         usage=tuple(str(one) for one in result.get("usage") or ()),
         cuda=read_cuda(result.get("cuda") or {}),
     )
@@ -235,7 +230,7 @@ def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
 
 def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
     """Return the memory that CUDA reported in the image; None without an answer."""
-    free, unused, available = (size(found.get(key)) for key in ("free", "unused", "available"))
+    free, unused, available = (natural_int(found.get(key)) for key in ("free", "unused", "available"))
     return None if free is None or unused is None or available is None else Cuda(free, unused, available)
 
 

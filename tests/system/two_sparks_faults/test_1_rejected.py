@@ -148,7 +148,7 @@ def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
     with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
         text = refused(*steps, deployment_settings={"image": IMAGE})
     # Everything at once.
-    for name in ("570.00.01 on spark-2", "spark_network_allow_differences: [driver]", "spark-2 has 64.0 GiB"):
+    for name in ("570.00.01 on spark-2", "spark_network_allow_differences: [driver]", "spark-2 has 68.7 GB"):
         assert name in text
     for name in ("port 2233 on 192.168.100.11 of spark-2", "spark_network_worker_port"):
         assert name in text

@@ -128,6 +128,44 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
     assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
 
 
+def test_equal_functions_have_other_names_only(tmp_path: Path, write: Write) -> None:
+    one = """
+    def find(path: Path) -> Path:
+        \"\"\"Find it.\"\"\"
+        known: list[Path] = [path]
+        while not path.exists():
+            path = path.parent
+        return path
+    """
+    write("plugins/module_utils/_one/one.py", one)
+    write(
+        "roles/kitchen/files/two.py",
+        """
+        class Cook:
+            async def search(place):
+                # Another word for it.
+                found = [place]
+                while not place.exists():
+                    place = place.parent
+                return place
+
+            def differs(self, path):
+                known = [path]
+                while not path.exists():
+                    path = path.anchor
+                return path
+
+            def is_short(self): return self.short
+
+            def is_small(self): return self.short
+        """,
+    )
+    assert house.equal_functions(tmp_path).places == [
+        "plugins/module_utils/_one/one.py: find",
+        "roles/kitchen/files/two.py: search",
+    ]
+
+
 def test_an_engine_is_named_in_code_only(tmp_path: Path, write: Write) -> None:
     write("plugins/plugin_utils/_serving/one.py", '"""For TensorRT-LLM."""\n\n# mpirun\nNAME = "trtllm-serve"\n')
     write("plugins/plugin_utils/_engines/tensorrt_llm/one.py", 'NAME = "trtllm-serve"\n')

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._data.numbers import positive_int
+from ....module_utils._data.numbers import is_number, positive_int
 from ..engine import Limits, OptionNames, Planned, is_set
 
 # Its own defaults.
@@ -39,7 +39,7 @@ def limits(options: Options) -> Limits:
     section = options.get("kv_cache_config")
     cache = section if isinstance(section, dict) else {}
     fraction = cache.get("free_gpu_memory_fraction")
-    is_share = isinstance(fraction, (int, float)) and not isinstance(fraction, bool) and 0 < fraction <= 1
+    is_share = is_number(fraction) and 0 < fraction <= 1
     return Limits(
         context=positive_int(options.get("max_seq_len")),
         concurrency=positive_int(options.get("max_batch_size")),

@@ -14,6 +14,7 @@ import math
 import re
 import typing as t
 
+from ....module_utils._data.numbers import is_number, is_whole
 from ..findings import Report
 from .schema import Family
 from .vocabulary import SPECULATION
@@ -49,18 +50,14 @@ class Subject:
         return value if isinstance(value, str) and value in _types(self) else None
 
 
-def _is_int(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _int_in(mapping: t.Mapping[str, t.Any], key: str, default: int | None = None) -> int | None:
     value = mapping.get(key, default)
-    return value if _is_int(value) else None
+    return value if is_whole(value) else None
 
 
 def _number_in(mapping: t.Mapping[str, t.Any], key: str) -> float | None:
     value = mapping.get(key)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return value if is_number(value) else None
 
 
 def spec(key: str) -> str:
@@ -108,7 +105,7 @@ def schedule_fits_its_longest(subject: Subject) -> None:
     where = spec("draft_len_schedule")
     if not schedule:
         subject.report.error(where, "must not be empty")
-    if not schedule or not all(_is_int(number) for pair in schedule.items() for number in pair):
+    if not schedule or not all(is_whole(number) for pair in schedule.items() for number in pair):
         return
     for size, length in schedule.items():
         if size < 1:
@@ -236,7 +233,7 @@ def graph_sizes_agree(subject: Subject) -> None:
     where = "cuda_graph_config.batch_sizes"
     if not subject.family["graph_sizes_together"]:
         subject.report.error(where, "excludes max_batch_size; keep one of them")
-    elif isinstance(sizes, list) and all(map(_is_int, sizes)) and max(sizes) != largest:
+    elif isinstance(sizes, list) and all(map(is_whole, sizes)) and max(sizes) != largest:
         subject.report.error(where, f"its largest size must equal max_batch_size ({largest}), not {max(sizes)}")
 
 
@@ -300,7 +297,7 @@ def helix_blocks_agree(subject: Subject) -> None:
 def graphs_fit_the_batch(subject: Subject) -> None:
     graphs, batch = subject.mapping("cuda_graph_config"), _int_in(subject.options, "max_batch_size")
     sizes = graphs.get("batch_sizes")
-    listed = [size for size in sizes if _is_int(size)] if isinstance(sizes, list) else []
+    listed = [size for size in sizes if is_whole(size)] if isinstance(sizes, list) else []
     largest = max([*listed, _int_in(graphs, "max_batch_size") or 0])
     if batch is not None and largest > batch:
         where = "batch_sizes" if listed else "max_batch_size"

@@ -17,8 +17,8 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ..._data.rows import Field, check_mapping, refuse
-from ..methods import FILE, NONE, read_methods
+from ..._data.rows import Field
+from ..methods import FILE, NONE, read_engine_rows
 from .schema import FAMILIES, Family
 from .vocabulary import SPECULATION
 
@@ -55,9 +55,7 @@ ROW: dict[str, Field] = {
 
 def read(path: Path) -> dict[str, Spelling]:
     """Return the spelling of each method of a file that TensorRT-LLM has, by its name; raises DataError."""
-    rows = {name: row.engines[NAME] for name, row in read_methods(path).items() if NAME in row.engines}
-    refuse(path, [error for name, row in rows.items() for error in check_mapping(f"{name}.engines.{NAME}", row, ROW)])
-    return {name: Spelling(**row) for name, row in rows.items()}
+    return {name: Spelling(**row) for name, row in read_engine_rows(path, NAME, ROW).items()}
 
 
 SPELLINGS = read(FILE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._data.numbers import positive_int
+from ....module_utils._data.numbers import positive_int
 from ..engine import OPENAI_ROUTES, Ends, Engine, Section
 from . import memory
 from .effects import effects

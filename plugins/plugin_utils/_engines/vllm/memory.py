@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._data.numbers import positive_int
+from ....module_utils._data.numbers import is_number, positive_int
 from ..engine import Limits, OptionNames, Planned, is_set
 
 # Its own default.
@@ -46,7 +46,7 @@ Options = t.Mapping[str, t.Any]
 def limits(options: Options) -> Limits:
     """Return what the options say of memory."""
     share = options.get(SHARE)
-    is_share = isinstance(share, (int, float)) and not isinstance(share, bool) and 0 < share <= 1
+    is_share = is_number(share) and 0 < share <= 1
     kind = str(options.get(NAMES.cache_type) or "auto").lower()
     return Limits(
         context=positive_int(options.get(NAMES.context)),

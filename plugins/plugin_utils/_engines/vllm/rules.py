@@ -27,7 +27,7 @@ from pathlib import Path
 
 import yaml
 
-from ..._data.numbers import positive_int
+from ....module_utils._data.numbers import is_number, positive_int
 from ..._data.rows import Loader
 from ..._data.spelling import did_you_mean, is_misspelt
 from ..effects import adds_option
@@ -127,7 +127,7 @@ def check_utilization(subject: Subject) -> None:
     """CPU and GPU share one memory, so a large share freezes the machine."""
     key = "gpu-memory-utilization"
     given = subject.options.get(key)
-    if not isinstance(given, (int, float)) or isinstance(given, bool):
+    if not is_number(given):
         return
     if not 0 < given <= 1:
         subject.report.error(key, f"must be above 0 and at most 1, not {shown(given)}")

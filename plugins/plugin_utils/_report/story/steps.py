@@ -13,7 +13,7 @@ import typing as t
 
 from ansible.playbook.role_include import IncludeRole
 
-from ....module_utils._models.cache import amount
+from ....module_utils._data.text import amount, clock
 from .screen import width, wrap
 
 # Modules whose results do not help a user.
@@ -113,13 +113,6 @@ def result_text(result: t.Mapping[str, t.Any]) -> str:
     return str(progress.get("text") or "") if isinstance(progress, dict) and "job" not in result else ""
 
 
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
-
-
 def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], str]) -> list[T]:
     """Sort by the play's order of hosts. Hosts of an earlier play come first."""
     places = {host: place for place, host in enumerate(hosts)}
@@ -205,6 +198,6 @@ class Step:
             same = set(hosts) >= set(nodes)
             text = words if same else f"{', '.join(hosts)}: {words}".removesuffix(": ")
             heads = [f"{mark:<8} {part}" for part in above[:1]] + [f"{'':<8} {part}" for part in above[1:]]
-            head = f"{'' if above else mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
+            head = f"{'' if above else mark:<8} {name:<{column}} {clock(now - self.began):>9}  "
             lines.append((mark, "\n".join([*heads, *wrap(text, head, " " * 11)]).rstrip()))
         return lines

@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engi
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Disk, Previous, Status
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import deployment_facts
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.processes import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
 

@@ -98,7 +98,7 @@ def test_all_errors_at_once(server: HubServer, tmp_path: Path) -> None:
     assert result["msg"] == "\n".join(f"- {error}" for error in result["errors"])
 
 
-@pytest.mark.parametrize(("seconds", "text"), [("270", "4 min"), ("40", "25 s"), ("9", "0 s")])
+@pytest.mark.parametrize(("seconds", "text"), [("270", "4 min"), ("40", "25 s"), ("9", "1 s")])
 def test_a_limit_of_the_hub_is_waited_out_and_told(
     server: HubServer,
     tmp_path: Path,

@@ -378,8 +378,8 @@ def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str
         "available": 40 * 1024,
         "slot": 64000 * gib + 1_000_000_000,
         "usage": [
-            "vllm (vllm:1, up 3 days, not this collection's) holds 71 GB; stop it with: docker stop vllm",
-            f"process a,b (30) of user {ME} holds 12 GB; stop it with: kill 30",
+            "vllm (vllm:1, up 3 days, not this collection's) holds 71.0 GB; stop it with: docker stop vllm",
+            f"process a,b (30) of user {ME} holds 12.0 GB; stop it with: kill 30",
         ],
     }
 

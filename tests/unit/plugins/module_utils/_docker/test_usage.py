@@ -144,7 +144,7 @@ def test_holder(use: dict[str, t.Any], expected: str) -> None:
     [
         (
             {"memory_bytes": 71_000_000_000, "ports_listening": [8000]},
-            "vllm (img, up 3 days, not this collection's) holds 71 GB and port 8000; stop it with: docker stop vllm",
+            "vllm (img, up 3 days, not this collection's) holds 71.0 GB and port 8000; stop it with: docker stop vllm",
         ),
         (
             {
@@ -174,7 +174,7 @@ def test_describe_container(values: dict[str, t.Any], expected: str) -> None:
     [
         ("me", 5_000_000_000, "process x (7) of user me holds 5.0 GB; stop it with: kill 7"),
         ("root", None, "process x (7) of user root uses the GPU; stop it with: sudo kill 7"),
-        (None, 50_000_000, "process x (7) holds 50 MB; stop it with: sudo kill 7"),
+        (None, 50_000_000, "process x (7) holds 50.0 MB; stop it with: sudo kill 7"),
     ],
 )
 def test_describe_process(user: str | None, size: int | None, expected: str) -> None:

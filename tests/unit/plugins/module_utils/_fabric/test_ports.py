@@ -242,7 +242,7 @@ def test_the_login_user_knows_our_interfaces_by_what_netplan_made(
     programs.link(F1, 7)
     programs.networkd = True
     write(tmp_path / "run/systemd/netif/links/7", f"ADMIN_STATE=configured\nNETWORK_FILE={file}")
-    monkeypatch.setattr(fabric.Look, "_text", lambda _self, _path: None)
+    monkeypatch.setattr(fabric, "read_text", lambda _path: None)
     assert look(tmp_path, programs)["ports"][0]["interfaces"][0]["own"] is False
     status = tmp_path / "run/dgx-spark-speculative/network.json"
     write(status, json.dumps({"state": "waiting"}))
@@ -265,10 +265,10 @@ def test_root_knows_our_interfaces_by_the_file(tmp_path: Path, programs: Program
 def test_files_of_roots_are_listed(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "etc/netplan/50-cloud-init.yaml", "network: {}")
 
-    def refuse(_self: t.Any, _path: Path) -> str | None:
+    def refuse(_path: Path) -> str | None:
         return None
 
-    monkeypatch.setattr(fabric.Look, "_text", refuse)
+    monkeypatch.setattr(fabric, "read_text", refuse)
     assert look(tmp_path, programs)["netplan_unreadable"] == ["/etc/netplan/50-cloud-init.yaml"]
 
 

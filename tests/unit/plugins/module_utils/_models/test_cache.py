@@ -15,7 +15,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
     Piece,
     Prune,
     Removal,
-    amount,
     cached_models,
     removals,
 )
@@ -80,21 +79,6 @@ def pasted(cache: Cache) -> Cache:
 
 EXCLUDE = ("original/*", "metal/*")
 UNSERVED = (Piece("metal/", 800), Piece("original/", 900))
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (130_400_000_000, "130 GB"),
-        (65_248_815_744, "65.2 GB"),
-        (430_943_640, "431 MB"),
-        (12_300, "12 kB"),
-        (7, "7 bytes"),
-        (0, "0 bytes"),
-    ],
-)
-def test_amount(size: int, expected: str) -> None:
-    assert amount(size) == expected
 
 
 def test_a_cache_that_is_not_there(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.files import read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import lines as log_lines
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines, last_run, read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines, last_run
 
 START = "[TensorRT-LLM] TensorRT LLM version: 1.3.0rc12"
 BEGIN = "[entrypoint] the server starts"

@@ -46,7 +46,7 @@ def test_two_sparks_of_a_kind_go_together() -> None:
         ({"architecture": "x86_64"}, "spark-1 is a machine of type aarch64 and spark-2 of type x86_64"),
         ({"drivers": ["570.1"]}, "the GPU driver is 580.95.05 on spark-1 and 570.1 on spark-2"),
         ({"drivers": []}, "and missing on spark-2"),
-        ({"memory_total": 68_000_000_000}, "spark-1 has 119.7 GiB of memory and spark-2 has 63.3 GiB"),
+        ({"memory_total": 68_000_000_000}, "spark-1 has 129 GB of memory and spark-2 has 68.0 GB"),
         ({"clock_offset": -300.0}, "the clock of spark-2 is 5 min behind that of spark-1"),
         ({"clock_offset": 86400 * 3}, "the clock of spark-2 is 3 days ahead of that of spark-1"),
         ({"sshd": None}, "spark-2 has no sshd"),
@@ -207,7 +207,7 @@ def test_the_refusal_has_all_problems() -> None:
         (
             2,
             {"memory_total": 68_000_000_000},
-            "spark-1, spark-3 and spark-4 have 119.7 GiB of memory and spark-2 has 63.3 GiB, but each holds a quarter "
+            "spark-1, spark-3 and spark-4 have 129 GB of memory and spark-2 has 68.0 GB, but each holds a quarter "
             "of the model: use Sparks of the same kind, or set spark_network_allow_differences: [memory].",
         ),
         (

@@ -259,7 +259,7 @@ def test_an_engine_that_hangs(
 ) -> None:
     monkeypatch.setattr(build_image, "SILENCE_S", 0.3)
     engine.stream = [*SUCCESS[:3], 2.0]
-    assert error(tmp_path, capsys) == "neither the build nor the Docker Engine said anything for 0 min."
+    assert error(tmp_path, capsys) == "neither the build nor the Docker Engine said anything for 1 s."
 
 
 def test_no_docker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -315,7 +315,7 @@ def test_nothing_gets_through(pair: Pair) -> None:
     with pytest.raises(send.CopyError) as caught:
         copy.run()
     message = copy.message(caught.value)
-    assert message.startswith("Copying to spark-2 stopped (0.0 MB of 2.3 MB are there): nothing has reached it for ")
+    assert message.startswith("Copying to spark-2 stopped (0 bytes of 2.3 MB are there): nothing has reached it for ")
     assert "on 10.0.0.2 and 10.0.1.2, port 2234 (ssh: connect to host 10.0.0.2 port 2234: No route to host)" in message
     assert "firewall" in message
     assert message.endswith("run again, which continues where this ended.")

@@ -186,7 +186,7 @@ def test_docker_that_hangs(
     engine.hangs = 2
     code, said = run(tmp_path, spool, capsys)
     assert code == 1
-    assert "has said nothing for 0 minutes while it loaded the image pair:1, so it hangs" in said["error"]
+    assert "has said nothing for 1 s while it loaded the image pair:1, so it hangs" in said["error"]
     assert "restart it with 'sudo systemctl restart docker', and run the same again." in said["error"]
 
 
@@ -253,7 +253,7 @@ def test_the_service_stays_while_somebody_is_connected(tmp_path: Path, monkeypat
 
 def test_a_connection_is_a_process_that_sshd_has_made() -> None:
     with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as sshd:
-        until(lambda: serve_copies.children(sshd.pid) == 1)
+        until(lambda: len(serve_copies.children(sshd.pid)) == 1)
         os.killpg(sshd.pid, signal.SIGKILL)
 
 

@@ -129,7 +129,7 @@ def test_progress_with_known_sizes() -> None:
     assert progress.state() is None
     for name in (A, B):
         progress.feed(layer(name, "Pulling fs layer"))
-    assert progress.state() == {"percent": 0.0, "text": "pulling: 0.0 MB of 4.0 GB; 0 of 2 layers done"}
+    assert progress.state() == {"percent": 0.0, "text": "pulling: 0 bytes of 4.0 GB; 0 of 2 layers done"}
     clock.now = 10
     progress.feed(layer(A, "Downloading", 1_000_000_000, 1_000_000_000))
     assert progress.state() == {
@@ -183,7 +183,7 @@ def test_progress_without_sizes_has_no_percent_at_first() -> None:
 def test_layers_that_exist_count_nothing() -> None:
     progress = pull_image.Progress({A: 1_000_000}, Clock())
     progress.feed(layer(A, "Already exists"))
-    assert progress.state() == {"percent": 100.0, "text": "pulled: 0.0 MB fetched and unpacked; 1 of 1 layers done"}
+    assert progress.state() == {"percent": 100.0, "text": "pulled: 0 bytes fetched and unpacked; 1 of 1 layers done"}
 
 
 def test_units_of_the_containerd_store_do_not_confuse() -> None:

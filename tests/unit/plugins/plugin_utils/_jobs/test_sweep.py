@@ -22,6 +22,7 @@ from unittest import mock
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.decoding import Decoding
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import sweep
 
 from tests.unit.entrypoint_container import lease_until
@@ -189,7 +190,7 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
         # This machine may be too busy for most of them; what is measured wrong is wrong each time.
         true_speeds = [sum(answer.passes[1:]) / answer.seconds for answer in truth[1:]]
         ratios = [
-            (sweep.speed_of(sample) or 0) / true for sample, true in zip(found["samples"], true_speeds, strict=True)
+            (Decoding.of(sample).speed or 0) / true for sample, true in zip(found["samples"], true_speeds, strict=True)
         ]
         assert min(ratios, key=lambda ratio: abs(ratio - 1)) == pytest.approx(1, abs=0.03)
         assert found["error"] is None
@@ -495,7 +496,7 @@ def test_a_server_that_does_not_come_up_has_its_last_words_told(spark: Spark) ->
     log.write_text('Compiling kernel 7\nINFO: "GET /health HTTP/1.1" 200 OK\n[entrypoint] switching\n\n')
     results = spark.run(point(0, load_s=30), ready_timeout=0.3)
     (found,) = results["points"]
-    assert found["error"] == "the server was not ready within 0 s; it said last: Compiling kernel 7"
+    assert found["error"] == "the server was not ready within 1 s; it said last: Compiling kernel 7"
 
 
 def test_a_container_that_is_stopped_ends_the_sweep_at_once(spark: Spark) -> None:
@@ -585,7 +586,7 @@ def test_a_lease_that_cannot_be_renewed_ends_the_sweep(spark: Spark) -> None:
 
 
 def test_room_is_asked_for_first(tmp_path: Path, spark: Spark) -> None:
-    with pytest.raises(sweep.SweepError, match="MB are free under"):
+    with pytest.raises(sweep.SweepError, match="GB are free under"):
         sweep.make_room(tmp_path, needed=10**18)
     (tmp_path / "file").write_text("")
     with pytest.raises(sweep.SweepError, match="cannot be written"):
@@ -667,15 +668,16 @@ def test_a_server_that_does_not_count_chunks_leaves_the_passes_unknown(spark: Sp
     sample = found["samples"][0]
     assert (sample["first_tokens"], sample["pass_tokens"], sample["pass_seconds"]) == (None, None, None)
     assert sample["tokens"] == 12
-    assert sweep.speed_of(sample) == pytest.approx(11 / sample["decode_s"])
+    assert Decoding.of(sample).speed == pytest.approx(11 / sample["decode_s"])
 
 
 def test_a_count_that_is_missing_once_leaves_the_passes_unknown() -> None:
     chunks = [completions.Chunk(0.1, 1, True), completions.Chunk(0.2, None, True), completions.Chunk(0.3, 5, True)]
-    assert sweep.counted_chunks(completions.Answer(chunks=chunks)) is None
+    assert completions.Answer(streamed=True, chunks=chunks).decoding().pass_tokens is None
     # What brought no token was no pass.
     chunks[1] = completions.Chunk(0.2, 1, True)
-    assert sweep.counted_chunks(completions.Answer(chunks=chunks)) == [chunks[0], chunks[2]]
+    decoding = completions.Answer(streamed=True, chunks=chunks).decoding()
+    assert (decoding.first_tokens, decoding.pass_tokens, decoding.pass_seconds) == (1, [4], [0.2])
 
 
 # The GPU
@@ -727,16 +729,6 @@ def test_the_gpu_is_watched(
 
 
 # Words and figures
-
-
-def test_times_as_people_say_them() -> None:
-    assert [sweep.exact_time(seconds) for seconds in (0.4, 59.9, 130, 3900)] == [
-        "0 s",
-        "59 s",
-        "2 min 10 s",
-        "1 h 5 min",
-    ]
-    assert [sweep.about_time(seconds) for seconds in (0, 89, 700, 7000)] == ["1 s", "89 s", "12 min", "1 h 57 min"]
 
 
 def test_the_time_that_is_left() -> None:

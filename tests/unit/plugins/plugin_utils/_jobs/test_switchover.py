@@ -16,6 +16,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.files import locked_directory
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine as look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
@@ -617,7 +618,7 @@ def test_who_stays_behind_ends_with_the_switch(scene: Scene, held: t.Callable[[]
 
 def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
-    with switchover.exclusive(scene.jobs):
+    with locked_directory(scene.jobs):
         other = threading.Thread(target=scene.switch.finalize, args=("",))
         other.start()
         other.join(0.3)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.processes import process_stat
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import renewer, run_state
 
 from tests.unit.waiting import WITHIN_S, until
@@ -142,12 +143,12 @@ def test_the_renewer_outlives_the_task_and_not_the_run(of_the_run: Path, number:
     assert main.stdout.readline() == b"0\n"
     said = of_the_run / "said"
     until(lambda: said.exists() and said.read_text().count("renew") > 2)
-    process = renewer.stat((run_state.Lease("spark-1").read() or {})["renewer"])
+    process = process_stat((run_state.Lease("spark-1").read() or {})["renewer"])
     assert process is not None
     os.killpg(main.pid, number)
     main.wait()
     until(lambda: said.read_text().endswith("release\n"))
-    until(lambda: renewer.stat((run_state.Lease("spark-1").read() or {})["renewer"]) != process)
+    until(lambda: process_stat((run_state.Lease("spark-1").read() or {})["renewer"]) != process)
 
 
 def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run:
     until(said.exists)
     # The renewer may have ended before the task has noted its number.
     process = until(lambda: int((run_state.Lease("spark-1").read() or {}).get("renewer") or 0))
-    until(lambda: renewer.stat(process) is None)
+    until(lambda: process_stat(process) is None)
     assert said.read_text() == "release\n"
 
 

@@ -29,7 +29,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
-    duration,
     heading,
     render,
     size,
@@ -211,14 +210,6 @@ def test_a_benchmark_that_has_the_server() -> None:
 )
 def test_sizes(count: int | None, words: str) -> None:
     assert size(count) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(5, "5 s"), (300, "5 min"), (7260, "2 h 1 min"), (90000, "1 day 1 h"), (273000, "3 days 3 h")],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 HEAD = ClusterView(

@@ -28,7 +28,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     Entry,
     Step,
     changed_by,
-    duration,
     result_text,
 )
 
@@ -65,14 +64,6 @@ def test_a_command_stays_on_its_line_and_can_be_copied(monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", "40")
     command = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page -e speculation=off"
     assert wrap(f"- Without drafts:\n  {command}", "    ", "    ") == ["    - Without drafts:", f"      {command}"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1:00 min"), (754, "12:34 min"), (3700, "1:01 h")],
-)
-def test_durations(seconds: float, expected: str) -> None:
-    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
