@@ -13,7 +13,7 @@ from ..plugin_utils._cluster.queries import FORMS as CLUSTER
 from ..plugin_utils._network import links
 from ..plugin_utils._network.queries import FORMS as FABRIC
 from ..plugin_utils._query import host_vars
-from ..plugin_utils._query.query import Forms, Run, query_spec, with_facts
+from ..plugin_utils._query.query import Forms, Run, ask_form, query_spec, with_facts
 from ..plugin_utils._serving import node_plan_query, placement_query, result_query, served_query, sizes
 
 QUERIES: dict[str, Forms] = {
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         form = QUERIES[query][name]
         run = Run(self, str(variables.get("inventory_hostname", "")), variables)
         try:
-            return {"changed": False, **form.answer(run, **arguments)}
+            return {"changed": False, **ask_form(form, run, arguments)}
         except (links.PlanError, sizes.PlanError) as error:
             raise AnsibleActionFail(str(error)) from None
         except KeyError as error:

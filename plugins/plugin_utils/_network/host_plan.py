@@ -14,7 +14,7 @@ from ...module_utils._deployment import names
 from .._recipe.text import join_words
 from .fabric import end_of_stream, plan
 from .fabric_filter import plan_filters
-from .links import FabricSpec, PlanError
+from .links import NetworkRequest, PlanError
 from .nic import plan_nics
 from .units import is_due
 
@@ -80,29 +80,21 @@ def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         )
 
 
-def host_plan(
-    host: str,
-    hosts: t.Mapping[str, dict[str, t.Any]],
-    wish: FabricSpec,
-    start_on_nic: t.Any,
-    keep_nic_on: t.Any,
-    close_fabric: t.Any,
-    worker_port: int,
-    copy_port: int,
-) -> dict[str, t.Any]:
+def host_plan(host: str, request: NetworkRequest) -> dict[str, t.Any]:
     """Return the host's part. Raises PlanError: a refusal is the same for all, and so said once."""
+    hosts = request.hosts
     if host not in hosts:
         raise PlanError(f"{host} is not one of the hosts that are joined ({', '.join(hosts)}).")
     order = ["", *hosts, ""]
     before, after = order[order.index(host) - 1], order[order.index(host) + 1]
     try:
         check_machines(hosts)
-        result = plan(hosts, wish)
+        result = plan(hosts, request)
         configure = {name: host["configure"] for name, host in result["hosts"].items()}
         rails = {name: host["rails"] for name, host in result["hosts"].items()}
         planned = [
-            plan_nics(hosts, start_on_nic, keep_nic_on, configure),
-            plan_filters(hosts, rails, close_fabric, configure),
+            plan_nics(hosts, request.start_on_nic, request.keep_nic_on, configure),
+            plan_filters(hosts, rails, request.close_fabric, configure),
         ]
     except PlanError as error:
         if not before:
@@ -117,7 +109,7 @@ def host_plan(
         "copy_target": after,
         # In words.
         "others": " or ".join(name for name in hosts if name != host),
-        "ports": ports(own["rails"], worker_port, copy_port) if before else [],
+        "ports": ports(own["rails"], request.worker_port, request.copy_port) if before else [],
         "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # The next rank, with which the link is verified.
         "peer": after or order[1],

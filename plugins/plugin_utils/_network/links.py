@@ -48,6 +48,19 @@ class FabricSpec:
     bandwidth_test: t.Any = "auto"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkRequest(FabricSpec):
+    """The inputs of the role, and the ports of each Spark, the head first."""
+
+    hosts: t.Mapping[str, Info]
+    # auto, or a boolean in any of YAML's spellings.
+    start_on_nic: t.Any
+    keep_nic_on: t.Any
+    close_fabric: t.Any
+    worker_port: int
+    copy_port: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Spark:
     name: str

@@ -8,47 +8,29 @@
 
 from __future__ import annotations
 
-import typing as t
+import dataclasses
 
-from .._query.query import Form, Forms, Mapping, Result, Run
+from .._query.query import Form, Forms, Mapping, RefusedError, Result, Run
 from . import fabric, host_plan
-from .links import FabricSpec
+from .links import NetworkRequest
 
 
-def plan(
-    run: Run,
-    hosts: Mapping,
-    mode: str,
-    plan: t.Any,
-    interfaces: t.Any,
-    mtu: int,
-    renderer: str,
-    speed: int,
-    minimum_speed: int,
-    bandwidth_test: t.Any,
-    start_on_nic: t.Any,
-    keep_nic_on: t.Any,
-    close_fabric: t.Any,
-    worker_port: int,
-    copy_port: int,
-) -> Result:
-    addresses, named = (fabric.parsed_input(value) or None for value in (plan, interfaces))
-    wish = FabricSpec(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
+def plan_network(run: Run, request: NetworkRequest) -> Result:
+    addresses, named = (fabric.parsed_input(value) or None for value in (request.plan, request.interfaces))
     try:
-        return host_plan.host_plan(
-            run.host, hosts, wish, start_on_nic, keep_nic_on, close_fabric, worker_port, copy_port
-        )
+        return host_plan.host_plan(run.host, dataclasses.replace(request, plan=addresses, interfaces=named))
     except host_plan.OtherHostError as error:
-        return {"failed": True, "of_another": True, "msg": str(error)}
+        raise RefusedError(str(error), {"of_another": True}) from None
 
 
-def in_use(run: Run, container: str, others: str, slot: Mapping | None = None) -> Result:
-    refusal = host_plan.in_use(slot, container, others)
-    # The only problem to report: it applies before any other.
-    return {"refused": True, **run.refusal_result(refusal)} if refusal else {}
+def check_use(run: Run, container: str, others: str, slot: Mapping | None = None) -> Result:
+    if refusal := host_plan.in_use(slot, container, others):
+        # The only problem to report: it applies before any other.
+        raise RefusedError(f"{run.host}: {refusal}", {"refused": True})
+    return {}
 
 
 FORMS: Forms = {
-    "plan": Form(plan, "dgx_spark.speculative.spark_info with gather: [fabric]"),
-    "in_use": Form(in_use),
+    "plan": Form(plan_network, "dgx_spark.speculative.spark_info with gather: [fabric]"),
+    "in_use": Form(check_use),
 }

@@ -7,7 +7,8 @@
 """Define the forms and the run that all queries of deployment_plan share.
 
 A query has one or more forms, and a task uses one query in one form. A file `*_query.py` or `queries.py` has one query.
-A form is the function that answers it. Its keyword parameters are the task's arguments, checked by their types.
+A form is the function that answers it. The task's arguments are the fields of its request, a dataclass, or else its
+keyword parameters. The answer is a dataclass, too, whose fields the task registers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import typing as t
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
+from ...module_utils._data.typed import MismatchError, read_typed
 from . import host_vars
 
 Mapping = t.Mapping[str, t.Any]
@@ -77,6 +79,14 @@ class Run:
         return refusal_result(refusal and f"{self.host}: {refusal}")
 
 
+class RefusedError(Exception):
+    """A reason to refuse, as one sentence or more. What was found besides is the answer, which the task registers."""
+
+    def __init__(self, refusal: str, answer: t.Any = None) -> None:
+        super().__init__(refusal)
+        self.answer = answer
+
+
 def refusal_result(refusal: str) -> Result:
     """Return how a task ends whose refusal names its host already, or all of them."""
     return {"failed": True, "msg": refusal} if refusal else {}
@@ -85,7 +95,7 @@ def refusal_result(refusal: str) -> Result:
 class Form(t.NamedTuple):
     """One form of a query: who answers, and what gathers the facts that it reads."""
 
-    answer: t.Callable[..., Result]
+    answer: t.Callable[..., t.Any]
     source: str = ""
 
 
@@ -102,24 +112,65 @@ def argument(hint: t.Any) -> dict[str, t.Any]:
     origin, parts = t.get_origin(hint), t.get_args(hint)
     if origin in (types.UnionType, t.Union):
         return argument(parts[0])
-    if origin is collections.abc.Sequence:
+    if origin in (list, tuple, collections.abc.Sequence):
         return {"type": "list", "elements": argument(parts[0])["type"]}
-    return {"type": "dict" if origin is collections.abc.Mapping else hint.__name__}
+    is_mapping = origin in (dict, collections.abc.Mapping) or dataclasses.is_dataclass(hint)
+    return {"type": "dict" if is_mapping else hint.__name__}
 
 
 def plain(default: t.Any) -> t.Any:
-    """Return a parameter's default as an argument spec has it."""
+    """Return a default as an argument spec has it."""
     return {} if default is EMPTY else [] if default == () else default
 
 
+def request_type(answer: t.Callable[..., t.Any]) -> t.Any:
+    """Return the dataclass that a form reads; None if its function has the arguments as parameters."""
+    hints = t.get_type_hints(answer)
+    kinds = [hints[name] for name in list(inspect.signature(answer).parameters)[1:]]
+    return kinds[0] if len(kinds) == 1 and dataclasses.is_dataclass(kinds[0]) else None
+
+
+def arguments_of(answer: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, t.Any, t.Any]]:
+    """Yield name, type and default of each argument of a form; without a default it is required."""
+    kind = request_type(answer)
+    hints = t.get_type_hints(kind or answer)
+    if kind is None:
+        for name, parameter in list(inspect.signature(answer).parameters.items())[1:]:
+            yield name, hints[name], dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
+        return
+    for field in dataclasses.fields(kind):
+        made = None if field.default_factory is dataclasses.MISSING else field.default_factory()
+        yield field.name, hints[field.name], field.default if made is None else made
+
+
 def form_spec(answer: t.Callable[..., t.Any]) -> dict[str, t.Any]:
-    """Return the arguments of a form: the parameters of its function but for the first, which is the run."""
-    hints, spec = t.get_type_hints(answer), {}
-    for name, parameter in list(inspect.signature(answer).parameters.items())[1:]:
-        missing = parameter.default is parameter.empty
-        given = {"required": True} if missing else {"default": plain(parameter.default)}
-        spec[name] = {**argument(hints[name]), **given}
+    """Return the arguments of a form as an argument spec."""
+    spec = {}
+    for name, hint, default in arguments_of(answer):
+        given = {"required": True} if default is dataclasses.MISSING else {"default": plain(default)}
+        spec[name] = {**argument(hint), **given}
     return {"type": "dict", "options": spec}
+
+
+def ask_form(form: Form, run: Run, arguments: Mapping) -> Result:
+    """Return what a task registers: the answer, and why it fails if there is a reason to refuse.
+
+    Facts have more keys than a request reads. Raises KeyError for a fact that is missing.
+    """
+    kind = request_type(form.answer)
+    try:
+        answer = form.answer(run, read_typed(kind, arguments, True)) if kind else form.answer(run, **arguments)
+    except MismatchError as error:
+        missing = next((each.path[-1] for each in error.mismatches if each.reason == "is missing"), None)
+        raise KeyError(missing) if missing else ValueError(str(error)) from None
+    except RefusedError as refused:
+        return {**registered(refused.answer), "failed": True, "msg": str(refused)}
+    return registered(answer)
+
+
+def registered(answer: t.Any) -> Result:
+    """Return an answer as Ansible registers it."""
+    return dataclasses.asdict(answer) if dataclasses.is_dataclass(answer) else dict(answer or {})  # type: ignore[arg-type]
 
 
 def query_spec(forms: Forms) -> dict[str, t.Any]:

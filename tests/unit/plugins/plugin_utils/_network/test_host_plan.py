@@ -9,10 +9,14 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._network import host_plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._network.host_plan import outcome, ports
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._network.links import FabricSpec, PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._network.links import NetworkRequest, PlanError
 
 # The NIC watcher, the NIC without a cable, the fabric filter, and two ports.
-INPUTS = ("auto", "auto", "auto", 1, 2)
+INPUTS: dict[str, t.Any] = {
+    **dict.fromkeys(("start_on_nic", "keep_nic_on", "close_fabric"), "auto"),
+    "worker_port": 1,
+    "copy_port": 2,
+}
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,9 @@ def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> Non
     hosts = {"spark-1": info("a", "b"), "spark-2": info("c", "d"), "spark-3": info("b", "a")}
     wanted = "^spark-1 and spark-3 lead to the same machine: correct ansible_host of one of them in the inventory.$"
     with pytest.raises(PlanError, match=wanted):
-        host_plan.host_plan("spark-1", hosts, FabricSpec(), *INPUTS)
+        host_plan.host_plan("spark-1", NetworkRequest(hosts=hosts, **INPUTS))
     with pytest.raises(PlanError, match="spark-2: the Sparks cannot be joined, as the message of spark-1 says"):
-        host_plan.host_plan("spark-2", hosts, FabricSpec(), *INPUTS)
+        host_plan.host_plan("spark-2", NetworkRequest(hosts=hosts, **INPUTS))
 
 
 @pytest.mark.parametrize("unknown", [info(), info(None, ""), {}])
@@ -119,7 +123,7 @@ def planned(
         monkeypatch.setattr(host_plan, f"plan_{each}", lambda *_: idle)
     busy = {"hosts": {"a": {**nothing, **unit}, "b": nothing}, "findings": [], "lines": []}
     monkeypatch.setattr(host_plan, f"plan_{kind}", lambda *_: busy)
-    return host_plan.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), *INPUTS)
+    return host_plan.host_plan("a", NetworkRequest(hosts={"a": info("m"), "b": info("n")}, **INPUTS))
 
 
 def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
