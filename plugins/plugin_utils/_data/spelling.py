@@ -22,10 +22,10 @@ def same_word(word: str, known: t.Iterable[str]) -> str | None:
     return next((other for other in known if _folded(other) == _folded(word)), None)
 
 
-def is_misspelt(word: str, known: t.Iterable[str]) -> bool:
+def is_misspelt(word: str, known: t.Iterable[str], likeness: float = 0.8) -> bool:
     """Return whether a word is so near a known one that it is a misspelling and no name of its own."""
     known = list(known)
-    return same_word(word, known) is not None or bool(difflib.get_close_matches(word, known, n=1, cutoff=0.8))
+    return same_word(word, known) is not None or bool(difflib.get_close_matches(word, known, n=1, cutoff=likeness))
 
 
 def nearest(word: str, known: t.Iterable[str]) -> str | None:

@@ -24,7 +24,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 
 from ...module_utils._deployment.records import NOT_DEPLOYMENTS
 from .._data.rows import CONTROL, check_value
-from .._data.spelling import did_you_mean
+from .._data.spelling import did_you_mean, is_misspelt, nearest
 from .recipe import DIRECTORY, HUB_ID, MOST_DRAFTED, RECIPE, check_break_even, check_environment, check_expectations
 
 # Variables that roles export with set_fact, and later plays of a run see; tests compare them with the tasks.
@@ -159,15 +159,26 @@ def choices(roles: Path) -> dict[str, list[str]]:
     }
 
 
+def meant_input(name: str, known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]) -> str:
+    """Return the input that a variable of the command line most likely means: a playbook's, or one of a role.
+
+    An input of a role is also meant by its name without the role.
+    """
+    short = {full.removeprefix(f"{role}_"): full for role, names in known.items() for full in names}
+    # Short names are near to many words: `models` to `mode`.
+    return nearest(name, also) or (short[nearest(name, short) or ""] if is_misspelt(name, short, 0.9) else "")
+
+
 def likely_typos(
     given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]
 ) -> list[str]:
-    """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
+    """One line for each variable of the command line that is most likely an input, wrongly spelt."""
     every = {name for names in known.values() for name in names}
     return [f"{name} is no input; {said}" for name, (_part, said) in RESERVED.items() if name in given] + [
-        f"{name} is not known{did_you_mean(name, also)}"
+        f"{name} is not known; did you mean '{meant}'?"
         for name in sorted(given)
-        if name not in also and name not in every and not name.startswith("ansible_") and did_you_mean(name, also)
+        if name not in also and name not in every and not name.startswith("ansible_")
+        if (meant := meant_input(name, known, also))
     ]
 
 

@@ -100,6 +100,13 @@ def test_a_misspelt_word_of_a_playbook() -> None:
     assert likely_typos(given, KNOWN, ["models", "unused", "image"]) == ["unusd is not known; did you mean 'unused'?"]
 
 
+@pytest.mark.parametrize("name", ["draft_length", "draft-length", "draft_lenght"])
+def test_an_input_without_the_name_of_its_role_is_not_ignored(name: str) -> None:
+    assert likely_typos([name, "models"], KNOWN, []) == [
+        f"{name} is not known; did you mean 'speculative_serve_draft_length'?"
+    ]
+
+
 def judged(kind: str, *values: t.Any) -> list[str]:
     """Whom of these values is refused, and why."""
     names = {f"input_{number}": value for number, value in enumerate(values)}
