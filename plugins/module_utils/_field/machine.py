@@ -13,8 +13,9 @@ import re
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_value
 from .._docker.access import CDI_FOLDERS
-from .._fabric.ports import functions, read_text
+from .._fabric.ports import functions
 from .._spark import hotplug as _hotplug
 from .._spark.machine import CONNECTX7, QUERY, find_functions
 from .sensor import NotMeasured, Sensor, World
@@ -144,7 +145,7 @@ def pci_connectx(world: World) -> list[str]:
     """Each function with the width and speed of its PCIe link, and what it could have."""
 
     def link(device: Path, which: str) -> str:
-        width, speed = (read_text(device / f"{which}_link_{part}") for part in ("width", "speed"))
+        width, speed = (read_value(device / f"{which}_link_{part}") for part in ("width", "speed"))
         return f"x{width} {speed}" if width and speed else "unknown"
 
     return [f"{card.name}: link {link(card, 'current')}, at best {link(card, 'max')}" for card in cards(world)]
@@ -154,7 +155,7 @@ def card_firmware(world: World) -> list[str]:
     result = sorted(world.path("/sys/class/infiniband").glob("*"))
     if not result:
         raise NotMeasured("there is no RDMA device")
-    return sorted({read_text(device / "fw_ver") or "unknown" for device in result})
+    return sorted({read_value(device / "fw_ver") or "unknown" for device in result})
 
 
 def interfaces(world: World) -> list[str]:
@@ -166,10 +167,10 @@ def interfaces(world: World) -> list[str]:
     for one in result:
         net = world.path(f"/sys/class/net/{one.interface}")
         port = world.path(f"/sys/class/infiniband/{one.rdma}/ports/1")
-        rdma = f"{one.rdma} {read_text(port / 'state')} {read_text(port / 'rate')}" if one.rdma else "no RDMA device"
-        link = {"1": "link", "0": "no link"}.get(read_text(net / "carrier") or "", "down")
+        rdma = f"{one.rdma} {read_value(port / 'state')} {read_value(port / 'rate')}" if one.rdma else "no RDMA device"
+        link = {"1": "link", "0": "no link"}.get(read_value(net / "carrier") or "", "down")
         lines.append(
-            f"{one.interface} {link}, {read_text(net / 'speed') or '?'} Mb/s, MTU {read_text(net / 'mtu')}, {rdma}"
+            f"{one.interface} {link}, {read_value(net / 'speed') or '?'} Mb/s, MTU {read_value(net / 'mtu')}, {rdma}"
         )
     return lines
 

@@ -17,6 +17,8 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+from .._data.files import read_value
+
 # NVIDIA's name of the chip in a DGX Spark and in other vendors' machines of this kind.
 GPU_NAME = "GB10"
 # PCI vendor and device of its GPU, and of the ConnectX-7 in every GB10 machine.
@@ -145,14 +147,9 @@ def oom_daemons(root: Path) -> list[str]:
 
 def find_functions(devices: Path, wanted: tuple[str, str]) -> list[Path]:
     """Return the PCI functions with this vendor and device in a directory such as /sys/bus/pci/devices."""
-
-    def identity(device: Path) -> tuple[str, ...]:
-        try:
-            return tuple((device / name).read_text(encoding="ascii").strip() for name in ("vendor", "device"))
-        except OSError:
-            return ()
-
-    return sorted(device for device in devices.glob("*") if identity(device) == wanted)
+    return sorted(
+        each for each in devices.glob("*") if (read_value(each / "vendor"), read_value(each / "device")) == wanted
+    )
 
 
 def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:

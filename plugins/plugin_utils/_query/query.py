@@ -6,7 +6,7 @@
 
 """Define the forms and the run that all queries of deployment_plan share.
 
-A query has one or more forms, and a task uses one query in one form. A file `*_query.py` or `queries.py` has one query.
+A query has one or more forms, and a task uses one query in one form. A file for each query has its forms as FORMS.
 A form is the function that answers it. The task's arguments are the fields of its request, a dataclass, or else its
 keyword parameters. The answer is a dataclass, too, whose fields the task registers.
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._data.text import duration
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache_inspector, hub
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
@@ -135,7 +136,7 @@ def test_a_limit_of_the_hub_that_nobody_waits_out(
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds})]
     result = run(server, tmp_path, [{"id": "lab/open"}], **more)
     assert result["failed"] is True
-    assert f"answers again in {int(seconds) // 60} min" in result["msg"]
+    assert f"answers again in {duration(float(seconds))}" in result["msg"]
 
 
 def test_offline_asks_nobody(server: HubServer, tmp_path: Path) -> None:
