@@ -22,7 +22,7 @@ from tests.deployed import SLOT
 from tests.soak import answers, client, look, secrets
 from tests.soak.faults import FAULTS, HOME, Controller, Scene, has_traceback, heal
 from tests.soak.judge import HOLD_S, Span, came_back, is_served, question
-from tests.soak.promises import NO_ACTION, PROMISES, SAME, START, Inputs, bound
+from tests.soak.promises import NO_ACTION, PROMISES, SAME, Inputs, bound
 from tests.twin import engine
 from tests.twin.control import Spark
 from tests.twin.names import NAME, PASSWORD, TwinError
@@ -55,6 +55,11 @@ MAX_RESTARTS = 3
 MINE = """for top in ~spark ~spark/.local/share ~spark/.cache /srv /var/lib /root; do
     mkdir -p $top/mine && echo mine >$top/mine/notes
 done; chown -R spark: ~spark/mine ~spark/.local/share/mine ~spark/.cache/mine"""
+
+
+def playbook_of(actions: t.Collection[str], own: str) -> str:
+    """Return the playbook that mends what the faults of a round broke."""
+    return own if SAME in actions else "start"
 
 
 class SoakError(Exception):
@@ -319,7 +324,7 @@ class Soak:
             kinds = {PROMISES[name].by for name in names}
             over = time.time()
             if kinds != {NO_ACTION}:
-                scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"), *WAITING)
+                scene.run(playbook_of(kinds, scene.playbook), *WAITING)
                 over = time.time()
             came = self.wait(over, names)
             self.history.tell("back", number=number, faults=names, over=over, came=came)

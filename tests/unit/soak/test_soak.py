@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.playbook import ROOT
 from tests.soak import answers, client, judge, look, promises, secrets
 from tests.soak import run as soaks
 from tests.soak.faults import FAULTS, Scene
@@ -30,6 +31,13 @@ from tests.unit import web
 
 def test_each_promise_has_its_fault() -> None:
     assert set(FAULTS) == set(promises.PROMISES)
+
+
+@pytest.mark.parametrize(
+    "action", sorted({promise.by for promise in promises.PROMISES.values()} - {promises.NO_ACTION})
+)
+def test_what_mends_a_fault_is_a_playbook(action: str) -> None:
+    assert (ROOT / "playbooks" / f"{soaks.playbook_of([action], 'single_eagle3')}.yml").exists()
 
 
 def test_the_judge_knows_nothing_of_the_collection() -> None:
